@@ -28,6 +28,7 @@ class PaddedGraph(NamedTuple):
     entries: np.ndarray
     extra_entries: np.ndarray
     fixed_size: bool
+    version: tuple
 
 
 class GraphOperator(Operator):
@@ -52,7 +53,15 @@ class GraphOperator(Operator):
 
     def __init__(self, graph, extra, options):
         super().__init__(graph, extra, options)
-        self.sample_layout = lru_cache(4096)(self._make_sample_layout)
+        self._layouts = lru_cache(4096)(self._make_sample_layout)
+
+    def sample_layout(self, padded, shape):
+        """Return the `PaddedGraph` of samples of a shape in batches of a padded shape."""
+        found, version = self._layouts(padded, shape), self.structure.of_shape(shape).version()
+        if found.version != version:
+            self._layouts.cache_clear()
+            found = self._layouts(padded, shape)
+        return found
 
     def _make_sample_layout(self, padded, shape):
         graph = self.structure.of_shape(shape)
@@ -79,7 +88,7 @@ class GraphOperator(Operator):
         joined = [columns[key] for key in layout.shapes]
         extra_columns = np.concatenate(joined) if joined else np.zeros(0, np.int64)
         own = np.flatnonzero(block_mask(padded, shape)) if len(graph.shapes) == 1 else np.arange(layout.n_variables)
-        return PaddedGraph(layout, own, extra_columns, layout.fixed_size)
+        return PaddedGraph(layout, own, extra_columns, layout.fixed_size, graph.version())
 
     def tensor_solver(self, layout, device):
         """Return a function ``solve(scores, additional)`` in operations of PyTorch, and how many samples it may take.

@@ -177,7 +177,7 @@ def call(form_of, what, scores, additional, lengths, temperature, mask, *, argma
     check_options(temperature, tol, max_iter, n_jobs)
     batch, form = prepare(_forms, form_of, what, scores, additional, lengths, temperature, mask)
     own = operator_of(what, form.extra, argmax=argmax, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
-    u, v, objectives, _ = solve(np.int32(own.handle), *batch)
+    u, v, objectives, _ = solve(np.int32(own.number), *batch)
     if not any(isinstance(array, jax.core.Tracer) for array in (u, objectives)) and np.isnan(objectives).any():
         # Raises an error with the cause.
         scores, joined, rows = (np.asarray(array) for array in batch)

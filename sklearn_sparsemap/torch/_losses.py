@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from .._core.annotations import Any, Callable
 from .._core.validation import check_choice
 from .._layers.forms import check_options, flatten_additional
-from .._layers.losses import GoldReader, loss_operator
-from .._layers.register import operator, register
+from .._layers.losses import loss_operator
+from .._layers.register import register
 from ..factors import FactorGraph
 from ..losses._recipes import LOSSES, fenchel_young
 from ..structures import Structure
@@ -82,11 +82,13 @@ class FenchelYoungLoss(nn.Module):
         # Raises for invalid combinations.
         self._of_factors = loss_operator(structure, loss, (), cost=cost).of_factors
 
-    # `_decisions.py` calls `_prepare`, `_handle`, `_losses`, `_reduced` and `_handle_of_loss`, for losses of decisions.
+    # `_decisions.py` calls `_prepare`, `_handle`, `_options`, `_losses`, `_reduced` and `_handle_of_loss`, for losses of decisions.
     def _handle(self, extra):
-        """Return the number of the operator."""
-        options = self.loss, extra, self.tol, self.max_iter, self.n_jobs
-        return constant(_handle_of_loss, self.structure, *options)
+        """Return the name of the operator."""
+        return constant(_handle_of_loss, self.structure, *self._options(extra))
+
+    def _options(self, extra):
+        return self.loss, extra, self.tol, self.max_iter, self.n_jobs
 
     def forward(self, scores: Any, y: Any, lengths: Any = None, *, mask: Any = None, **additional: Any) -> Tensor:
         """Return the loss.
@@ -120,7 +122,7 @@ class FenchelYoungLoss(nn.Module):
         """
         dtype, tensors, form = self._prepare(scores, lengths, mask, additional)
         handle = self._handle(form.extra)
-        reader = constant(_handle_of_gold, handle, self.loss, self.cost)
+        reader = constant(_handle_of_gold, self.structure, self.cost, *self._options(form.extra))
         gold = read_gold(y, *tensors, form.lead, reader)
         return self._reduced(self._losses(*tensors, gold, handle, form.lead).to(dtype), form.lead)
 
@@ -160,5 +162,5 @@ def _handle_of_loss(structure, loss, extra, tol, max_iter, n_jobs):
     return loss_operator(structure, loss, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
 
 
-def _handle_of_gold(handle, loss, cost):
-    return register(("gold", handle, loss, cost), lambda: GoldReader(operator(handle), loss, cost)).handle
+def _handle_of_gold(structure, cost, *options):
+    return register("gold", structure, cost, *options).handle
