@@ -7,8 +7,8 @@ import numpy as np
 
 from ..losses._fenchel_young import check_loss, loss_form
 from ..losses._recipes import LOSSES
-from .padding import distinct_rows
 from .entry import Registered
+from .padding import distinct_rows
 from .register import maker, operator_of
 from .samples import index_text, naming, nonempty
 

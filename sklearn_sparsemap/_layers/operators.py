@@ -1,7 +1,7 @@
 """Operators: SparseMAP of padded batches as functions of arrays.
 
-An operator takes arrays only, so that a traced program can refer to it by a number or a name. All its arrays have an axis of
-samples first: scores (n_samples, *shape); additional scores (n_samples, n_additional), joined in the order of
+An operator takes arrays only, so that a traced program can refer to it by a number or a name. All its arrays have an
+axis of samples first: scores (n_samples, *shape); additional scores (n_samples, n_additional), joined in the order of
 `Operator.extra`, or (1, n_additional) if all samples share them; lengths (n_samples, n_lengths), where n_lengths is 0
 for batches without padding. The Jacobian over scores and additional scores together is symmetric.
 """

@@ -116,7 +116,8 @@ def _find_equal(handle, stale):
         )
     raise RuntimeError(
         f"this program was compiled or exported for {shown}, but no layer of this process has used the same one, with "
-        "equal parameters or factors. Call a layer with it once before; if it has changed since, compile or export again"
+        "equal parameters or factors. Call a layer with it once before; if it has changed since, compile or export "
+        "again"
     )
 
 

@@ -14,7 +14,7 @@ from .._layers.tensors import prepare, results_of
 from ..factors import FactorGraph
 from ..structures import Structure
 from . import _forms
-from ._functions import solve
+from ._functions import solve, varying
 
 
 def sparsemap(
@@ -177,6 +177,8 @@ def call(form_of, what, scores, additional, lengths, temperature, mask, *, argma
     check_options(temperature, tol, max_iter, n_jobs)
     batch, form = prepare(_forms, form_of, what, scores, additional, lengths, temperature, mask)
     own = operator_of(what, form.extra, argmax=argmax, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
+    # Additional scores that all devices share have gradients of all devices.
+    batch = [varying(array, batch) for array in batch]
     u, v, objectives, _ = solve(np.int32(own.number), *batch)
     if not any(isinstance(array, jax.core.Tracer) for array in (u, objectives)) and np.isnan(objectives).any():
         # Raises an error with the cause.

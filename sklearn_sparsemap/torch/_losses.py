@@ -82,7 +82,8 @@ class FenchelYoungLoss(nn.Module):
         # Raises for invalid combinations.
         self._of_factors = loss_operator(structure, loss, (), cost=cost).of_factors
 
-    # `_decisions.py` calls `_prepare`, `_handle`, `_options`, `_losses`, `_reduced` and `_handle_of_loss`, for losses of decisions.
+    # `_decisions.py` calls `_prepare`, `_handle`, `_options`, `_losses`, `_reduced` and `_handle_of_loss`, for losses
+    # of decisions.
     def _handle(self, extra):
         """Return the name of the operator."""
         return constant(_handle_of_loss, self.structure, *self._options(extra))

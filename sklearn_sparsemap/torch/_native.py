@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from .._layers.padding import distinct_rows
 from .._layers.entry import Registered
+from .._layers.padding import distinct_rows
 from .._layers.register import maker, operator_of, register
 from .._layers.samples import index_text, naming, nonempty
 from ..structures._base import TensorBatch
