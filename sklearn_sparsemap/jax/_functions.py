@@ -71,30 +71,9 @@ def _multiply_on_host(n_axes, handle, scores, additional, rows, keys, directions
 
 
 def _called(function, shapes, arrays, n_axes):
-    """Call a function on the host; return arrays of these shapes with the devices and mapped axes of the arguments."""
+    """Call a function on the host; return arrays of these shapes, which vary along the axes of the arguments."""
     results = jax.pure_callback(_callback(function, n_axes), shapes, *arrays, vmap_method="broadcast_all")
-    return _spread_out(jax.tree.map(lambda own: varying(own, arrays) if _is_real(own) else own, results), arrays)
-
-
-def _is_real(array):
-    return jnp.issubdtype(array.dtype, jnp.floating)
-
-
-def _spread_out(results, arrays):
-    """Return results of callbacks on the devices of the arguments, if these are outside of a program."""
-    spread = [array.sharding for array in arrays if _is_spread(array)]
-    if not spread or any(isinstance(array, jax.core.Tracer) for array in jax.tree.leaves(results)):
-        return results
-    # The results of a callback outside of a program are on one device, in a form that other operations refuse.
-    devices = np.array(sorted(spread[0].device_set, key=lambda device: device.id))
-    mesh = spread[0].mesh if isinstance(spread[0], NamedSharding) else Mesh(devices, ("devices",))
-    everywhere = NamedSharding(mesh, PartitionSpec())
-    return jax.tree.map(lambda result: jax.device_put(np.asarray(result), everywhere), results)
-
-
-def _is_spread(array):
-    """Tell whether an array is on several devices."""
-    return isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer) and len(array.devices()) > 1
+    return jax.tree.map(lambda own: varying(own, arrays) if jnp.issubdtype(own.dtype, jnp.floating) else own, results)
 
 
 def varying(array, others):
@@ -115,6 +94,30 @@ def _axes_of(array):
         return frozenset()
     kind = getattr(array.aval, "mat", None)
     return getattr(array.aval, "vma", frozenset()) if kind is None else kind.varying
+
+
+def gather(arrays):
+    """Move arrays that are on several devices, outside of a program, to one of them.
+
+    There, the results of a callback have no sharding that other operations take.
+
+    Returns
+    -------
+    arrays : list of Array
+    put_back : callable
+        Puts a result on all of these devices.
+    """
+    # Without derivatives, arrays outside of a program are no tracers.
+    plain = [jax.lax.stop_gradient(own) if isinstance(own, jax.core.Tracer) else own for own in arrays]
+    spread = [own.sharding for own in plain if isinstance(own, jax.Array) and not isinstance(own, jax.core.Tracer)]
+    spread = [own for own in spread if len(own.device_set) > 1]
+    if not spread:
+        return arrays, lambda result: result
+    devices = sorted(spread[0].device_set, key=lambda device: device.id)
+    mesh = spread[0].mesh if isinstance(spread[0], NamedSharding) else Mesh(np.array(devices), ("devices",))
+    everywhere = NamedSharding(mesh, PartitionSpec())
+    here = [jax.device_put(own, devices[0], src=everywhere) for own in arrays]
+    return here, lambda result: jax.device_put(result, everywhere, src=devices[0])
 
 
 @jax.custom_jvp
@@ -156,7 +159,6 @@ def _(primals, tangents):
     n_parts = prod(u.shape[1:])
     joined = jnp.concatenate([unary.reshape(len(u), n_parts), extra], 1)
     product = jax.lax.custom_linear_solve(lambda x: x, joined, multiply, symmetric=True)
-    product = _spread_out(product, (*batch, joined))
     w, joint = product[:, :n_parts].reshape(u.shape), product[:, n_parts:]
     zeros = varying(jnp.zeros(len(u), scores.dtype), found)
     return found, (w, joint, zeros, np.zeros(keys.shape, jax.dtypes.float0))

@@ -14,7 +14,7 @@ from .._layers.tensors import prepare, results_of
 from ..factors import FactorGraph
 from ..structures import Structure
 from . import _forms
-from ._functions import solve, varying
+from ._functions import gather, solve, varying
 
 
 def sparsemap(
@@ -178,10 +178,10 @@ def call(form_of, what, scores, additional, lengths, temperature, mask, *, argma
     batch, form = prepare(_forms, form_of, what, scores, additional, lengths, temperature, mask)
     own = operator_of(what, form.extra, argmax=argmax, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     # Additional scores that all devices share have gradients of all devices.
-    batch = [varying(array, batch) for array in batch]
+    batch, put_back = gather([varying(array, batch) for array in batch])
     u, v, objectives, _ = solve(np.int32(own.number), *batch)
     if not any(isinstance(array, jax.core.Tracer) for array in (u, objectives)) and np.isnan(objectives).any():
         # Raises an error with the cause.
         scores, joined, rows = (np.asarray(array) for array in batch)
         solve_samples(own, scores.astype(np.float64), joined.astype(np.float64), rows, form.lead)
-    return results_of(form, u, v)
+    return results_of(form, put_back(u), put_back(v))
