@@ -9,7 +9,8 @@ from .._core.threads import over_groups
 from .._core.validation import bound_masks
 from .._graphs.arrays import FORBIDDEN, STRUCTURE
 from ..factors._assignments import gold_parts
-from ..inference._graph.map import relax
+from ..inference._graph.exact import warn_of_time_limit
+from ..inference._graph.map import MAP_TIME_LIMIT, relax
 from ..inference._graph.problems import GraphBatch
 from ..inference._graph.solve import GraphSolver, check_feasible, choose_solver, solve_again, solve_graph
 from ..inference._results import LPSparseMAPBatch
@@ -160,6 +161,17 @@ class GraphOperator(Operator):
                 gold_parts(sample.layout.graph, sample.layout, flat[i, sample.entries].reshape(shapes[k]))
             except ValueError as error:
                 raise ValueError(f"decisions{index_text(i, lead)}: {error}") from error
+
+    def best(self, scores, additional, lengths, cost):
+        found, late = [None] * len(scores), {}
+        for rows, sample, problems in self.pack(scores, additional, lengths):
+            own = problems if sample.fixed_size else problems._replace(scores=problems.scores - cost)
+            best = own.map(self.n_jobs, map_time_limit=MAP_TIME_LIMIT)
+            late |= own.late_of(best)
+            for i, assignment in zip(rows.tolist(), best.structure):
+                found[i] = sample.layout.shape_assignment(assignment)
+        warn_of_time_limit(late, MAP_TIME_LIMIT)
+        return found
 
     def solve(self, scores, additional, lengths):
         return SolvedGraphs(self, scores, additional, lengths)

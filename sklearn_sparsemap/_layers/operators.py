@@ -76,6 +76,14 @@ class Operator(Registered):
         """
         raise NotImplementedError
 
+    def best(self, scores, additional, lengths, cost):
+        """Return the best structure of each sample, in the form in which the structure decodes.
+
+        `cost` is subtracted from the score of each part, unless all structures of the sample have the same number of
+        parts. Otherwise as `solve`, for the regularised argmax ``"map"``.
+        """
+        raise NotImplementedError
+
     def check_decisions(self, flat, samples, padded, rows, lead):
         """Raise ValueError for the first decision that is not allowed.
 

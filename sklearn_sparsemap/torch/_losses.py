@@ -10,13 +10,16 @@ from .._core.annotations import Any, Callable
 from .._core.validation import check_choice
 from .._layers.forms import check_options, flatten_additional
 from .._layers.losses import loss_operator
-from .._layers.register import register
+from .._layers.register import operator_of, register
+from .._layers.samples import best_of_samples
 from ..factors import FactorGraph
 from ..losses._recipes import LOSSES, fenchel_young
 from ..structures import Structure
 from ._calls import constant, prepare
 from ._functions import solver
 from ._gold import read_gold
+from ._ops import as_numpy, shared_as_numpy
+from ._weights import nest
 
 
 class FenchelYoungLoss(nn.Module):
@@ -126,6 +129,46 @@ class FenchelYoungLoss(nn.Module):
         reader = constant(_handle_of_gold, self.structure, self.cost, *self._options(form.extra))
         gold = read_gold(y, *tensors, form.lead, reader)
         return self._reduced(self._losses(*tensors, gold, handle, form.lead).to(dtype), form.lead)
+
+    @torch.no_grad()
+    def predict(self, scores: Any, lengths: Any = None, *, mask: Any = None, **additional: Any) -> Any:
+        """Predict the best structures, as estimators do: those that maximise the score minus the regulariser.
+
+        The regulariser of a structure is half the temperature for each part with SparseMAP losses, unless all
+        structures have the same number of parts; it is zero with other losses. Costs are for training only.
+
+        Parameters
+        ----------
+        scores, lengths, mask, **additional
+            As in `forward`.
+
+        Returns
+        -------
+        structures : list
+            For each sample its structure in the form in which the structure decodes (a graph: an assignment), without
+            padding; None for a sample of which the mask or the length leaves nothing. For a single sample its
+            structure, for several leading axes lists in lists.
+
+        Raises
+        ------
+        ValueError
+            As in `sparsemap`.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from sklearn_sparsemap.structures import Subset
+        >>> from sklearn_sparsemap.torch import FenchelYoungLoss
+        >>> FenchelYoungLoss(Subset()).predict(torch.tensor([[0.6, 0.4, -1.0]]))
+        [array([ True, False, False])]
+        >>> FenchelYoungLoss(Subset(), "hinge").predict(torch.tensor([[0.6, 0.4, -1.0]]))
+        [array([ True,  True, False])]
+        """
+        _, (values, joined, rows), form = self._prepare(scores, lengths, mask, additional)
+        own = operator_of(self.structure, form.extra, argmax="map", n_jobs=self.n_jobs)
+        cost = 0.5 if LOSSES[self.loss].argmax == "sparsemap" else 0.0
+        batch = as_numpy(values), shared_as_numpy(joined), rows.cpu().numpy()
+        return nest(best_of_samples(own, *batch, form.lead, cost), form.lead)
 
     def _prepare(self, scores, lengths, mask, additional):
         """Return the dtype of the loss, the tensors in the form of `_ops.solve`, and their `InputShapes`."""
