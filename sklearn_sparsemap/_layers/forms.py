@@ -283,7 +283,8 @@ def _match(label, shape, accepted, lead):
         If no reading fits the shape, or their number of axes allows both readings.
     """
     n, axes = len(lead), {len(own) for own in accepted}
-    if n and len(shape) in axes and len(shape) - n in axes:
+    # Axes of size 1 are shared in both readings.
+    if n and len(shape) in axes and len(shape) - n in axes and shape[:n] != (1,) * n:
         raise ValueError(_both_readings(label, shape, accepted, lead))
     has_lead = n > 0 and len(shape) - n in axes
     padded = shape[n:] if has_lead else shape
