@@ -61,7 +61,8 @@ def sparsemap(
     additional : dict of str -> Array, default=None
         Additional scores whose names are also names of other parameters.
     **more : Array
-        Additional scores by name, for all samples, or with all leading axes before, of size 1 where shared.
+        Additional scores by name, for all samples, or with all leading axes before, of size 1 where shared. Shapes
+        whose number of axes allows both are refused.
 
     Returns
     -------
