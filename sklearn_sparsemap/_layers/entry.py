@@ -1,4 +1,7 @@
-"""Entries of the register: the names of operators in compiled and exported programs."""
+"""Entries of the register: the names of operators in compiled and exported programs.
+
+Used by `torch`.
+"""
 
 import json
 from functools import cached_property

@@ -232,6 +232,10 @@ class LinearProgram(CustomStructure):
     def example_shapes(self) -> Sequence[tuple[int, ...]]:
         return ((self.n_parts,),)
 
+    def _params(self):
+        arrays = {name: getattr(self, name).tolist() for name in ("A", "b", "A_eq", "b_eq")}
+        return {**arrays, "integer": self.integer, "fixed_size": self.fixed_size, "train_on_pool": self.train_on_pool}
+
     def content(self) -> Any:
         # Without the pool. Users may replace the constraints, by lists, too.
         arrays = (np.asarray(array, float) for array in (self.A, self.b, self.A_eq, self.b_eq))

@@ -173,6 +173,9 @@ class Path(Structure):
     def example_shapes(self) -> Sequence[tuple[int, ...]]:
         return ((len(self.edges),),)
 
+    def _params(self):
+        return {"edges": self.edges.tolist(), "source": self.source, "target": self.target}
+
     def content(self) -> Any:
         return as_key(self.edges), self.source, self.target
 
