@@ -47,9 +47,11 @@ class Case:
         scores, additional = _corner(self.scores[i], shape), {}
         for name, value in self.additional.items():
             value = value[i] if name in self.own else value
-            if name in ("pairs", "transitions") and value.ndim in (1, 3):
+            if name == "transitions" and value.ndim == 3:
                 # One for each pair of neighbours.
                 value = value[: shape[0] - 1]
+            elif name == "pairs":
+                value = value[:, : shape[0] - 1]
             elif name == "siblings":
                 value = _corner(value, (shape[0] + 1,) * 2)
             elif name.startswith("chain/"):
@@ -106,10 +108,13 @@ def logic(shape):
 
 
 def pairs(shape):
-    """A row of variables, of which neighbours and those next to them have scores."""
+    """A row of variables, of which neighbours and those next to them have scores.
+
+    With two axes, the scores of neighbours cannot be taken for one of each sample.
+    """
     graph = FactorGraph()
     u = graph.variables(shape)
-    graph.add(Pair(u[:-1], u[1:], name="pairs"), Pair(u[:-2], u[2:], name="far", tied=True))
+    graph.add(Pair(u[None, :-1], u[None, 1:], name="pairs"), Pair(u[:-2], u[2:], name="far", tied=True))
     return graph
 
 
@@ -201,7 +206,7 @@ def graph_cases():
     for seed, (name, function, shape, extra, lengths, shapes) in enumerate(
         (
             ("logic", logic, (2, 3), {}, [[2, 3], [2, 2], [1, 3]], [(2, 3), (2, 2), (1, 3)]),
-            ("pairs", pairs, (5,), {"pairs": (4,), "far": ()}, [5, 4, 3], [(5,), (4,), (3,)]),
+            ("pairs", pairs, (5,), {"pairs": (1, 4), "far": ()}, [5, 4, 3], [(5,), (4,), (3,)]),
             ("tree + budget", budgeted_tree, (5, 4), {}, [4, 3, 1], [(5, 4), (4, 3), (2, 1)]),
             ("LP-matching", lp_matching, (2, 3), {}, [[2, 3], [1, 2], [1, 1]], [(2, 3), (1, 2), (1, 1)]),
             (

@@ -80,3 +80,38 @@ def test_jax_agrees():
     lengths = jax.numpy.array([4, 2])
     gradient = jax.grad(lambda x: (in_jax(Subset(1, 2), x, lengths) * x[:, ::-1]).sum())(jax.numpy.array(scores[:, :4]))
     assert np.isfinite(gradient).all()
+
+
+def test_additional_scores_decode_and_have_the_difference_of_marginals_as_gradient():
+    jax = pytest.importorskip("jax")
+    from sklearn_sparsemap import map_inference as in_numpy
+    from sklearn_sparsemap import sparsemap
+    from sklearn_sparsemap.jax import map_inference as in_jax
+    from sklearn_sparsemap.structures import LinearChain
+
+    rng, chain = np.random.default_rng(4), LinearChain()
+    x, w = rng.normal(size=(2, 3, 4, 2))
+    for shape in ((2, 2), (1, 3, 2, 2), (3, 1, 2, 2)):
+        t = rng.normal(size=shape)
+        scores, moves = (torch.tensor(own, requires_grad=True) for own in (x, t))
+        found = map_inference(chain, scores, transitions=moves)
+        (found * torch.tensor(w)).sum().backward()
+        expected, total = np.zeros_like(x), np.zeros((3, *shape[-3:]) if len(shape) == 4 else (3, 2, 2))
+        for i in range(3):
+            own = t if t.ndim == 2 else t[0] if shape[0] == 1 else t[i, 0]
+            best = in_numpy(chain, x[i], transitions=own).structure
+            np.testing.assert_array_equal(found[i].detach().argmax(-1), best)
+            target = sparsemap(chain, found[i].detach().numpy() - w[i], transitions=np.zeros(own.shape))
+            expected[i] = found[i].detach().numpy() - target.marginals
+            u = target.marginals
+            joint = np.eye(2)[best[:-1], :, None] * np.eye(2)[best[1:], None] - u[:-1, :, None] * u[1:, None]
+            total[i] = joint if own.ndim == 3 else joint.sum(axis=0)
+        np.testing.assert_allclose(scores.grad, expected, atol=1e-8)
+        wanted = total if shape[0] == 3 else total.sum(axis=0)
+        np.testing.assert_allclose(moves.grad, wanted.reshape(shape), atol=1e-8)
+        by_jax = jax.grad(lambda a, b: (in_jax(chain, a, transitions=b) * w).sum(), (0, 1))(
+            jax.numpy.array(x), jax.numpy.array(t)
+        )
+        np.testing.assert_allclose(by_jax[1], moves.grad, atol=1e-5)
+        straight = map_inference(chain, scores, transitions=moves, surrogate="straight_through")
+        assert not torch.autograd.grad(straight.sum(), moves)[0].any()

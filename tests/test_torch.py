@@ -307,22 +307,19 @@ def test_additional_scores_of_each_sample_are_those_of_a_loop():
     scores = torch.randn(4, 5, 3, dtype=torch.double, generator=generator)
     transitions = torch.randn(4, 3, 3, dtype=torch.double, generator=generator, requires_grad=True)
     start = torch.randn(3, dtype=torch.double, generator=generator, requires_grad=True)
-    u, v = sparsemap(LinearChain(), scores, transitions=transitions, start=start, return_additional=True)
+    own = transitions[:, None]
+    u, v = sparsemap(LinearChain(), scores, transitions=own, start=start, return_additional=True)
     for i in range(4):
-        single, own = sparsemap(
+        single, alone = sparsemap(
             LinearChain(), scores[i], transitions=transitions[i], start=start, return_additional=True
         )
-        assert torch.equal(single, u[i]) and torch.equal(own["transitions"], v["transitions"][i])
+        assert torch.equal(single, u[i]) and torch.equal(alone["transitions"], v["transitions"][i, 0])
     shared, again = (
         sparsemap(LinearChain(), scores, transitions=t, start=start)
-        for t in (transitions[0], transitions[:1].expand(4, 3, 3).contiguous())
+        for t in (transitions[0], own[:1].expand(4, 1, 3, 3).contiguous())
     )
     assert torch.equal(shared, again)
-    # As many samples as pairs of neighbours: the axis of samples is meant; one of size 1 says that it is not.
     per_step = torch.randn(4, 3, 3, dtype=torch.double, generator=generator)
-    assert torch.equal(sparsemap(LinearChain(), scores, transitions=per_step)[1], sparsemap(
-        LinearChain(), scores[1], transitions=per_step[1]
-    ))  # fmt: skip
     assert torch.equal(sparsemap(LinearChain(), scores, transitions=per_step[None])[1], sparsemap(
         LinearChain(), scores[1], transitions=per_step
     ))  # fmt: skip
@@ -580,12 +577,12 @@ def test_wrong_input_says_what_is_wrong(arguments, options, message):
 
 def test_wrong_input_of_graphs_says_what_is_wrong():
     graph, make = graph_cases()["pairs"].what, FUNCTIONS["LP-matching"]
-    pairs = {"pairs": torch.zeros(4), "far": torch.zeros(())}
+    pairs = {"pairs": torch.zeros(1, 4), "far": torch.zeros(())}
     for arguments, message in (
         ((graph, torch.zeros(2, 4), pairs), "variables have"),
         ((graph, torch.zeros(2, 5)), "need scores"),
-        ((graph, torch.zeros(2, 5), {**pairs, "pairs": torch.zeros(3)}), "must have"),
-        ((graph, torch.zeros(2, 5), {**pairs, "pairs": torch.full((4,), -torch.inf)}), "must be finite"),
+        ((graph, torch.zeros(2, 5), {**pairs, "pairs": torch.zeros(1, 3)}), "must have"),
+        ((graph, torch.zeros(2, 5), {**pairs, "pairs": torch.full((1, 4), -torch.inf)}), "must be finite"),
         ((graph, torch.zeros(2, 5), {**pairs, "none": torch.zeros(3)}), "no factor takes"),
         ((graph, torch.full((2, 5), torch.nan), pairs), r"scores\[0\] contains nan"),
         ((graph, torch.zeros(2, 5), pairs, torch.tensor([5, 4])), "function from shapes"),

@@ -53,7 +53,9 @@ def test_random_graphs_are_solved_as_by_the_compiled_solver(kind, mended):
         for trial in range(8 if kind in NATIVE else 2):
             case = RANDOM_GRAPHS[kind](rng, scale)
             scores = np.stack([case.scores, case.scores + rng.normal(size=case.scores.shape), 0.0 * case.scores])
-            problem = case.graph, scores, flattened(case.additional)
+            # All samples share the additional scores.
+            given = {key: np.asarray(value)[None] for key, value in flattened(case.additional).items()}
+            problem = case.graph, scores, given
             assert_alike(solve_by("native", *problem), solve_by("compiled", *problem))
             n_samples += len(scores)
             if trial < 2:

@@ -35,7 +35,8 @@ def batch_of(name, seed):
     instance = RANDOM[name](rng, ties=ties, forbid=seed % 2 == 1, scale=(1.0, 0.2, 5.0)[seed % 3])
     own = instance.scores
     scores = np.stack([own, own if ties else own + rng.normal(size=own.shape), 3.0 * own])
-    return instance.structure, scores, instance.additional, ties
+    # All samples share the additional scores.
+    return instance.structure, scores, {key: value[None] for key, value in instance.additional.items()}, ties
 
 
 def test_almost_all_structures_have_operations():

@@ -164,7 +164,7 @@ SHAPED = {
     "Simplex": (Simplex(), [(2, 3), (3, 3), (4, 4)], None),
     "SequenceBudget": (SequenceBudget(2), [(2, 3, 2), (3, 3, 2), (4, 4, 2)], None),
     "LinearChain": (LinearChain(), [(2, 3, 3), (3, 3, 3), (4, 4, 3)], lambda shape: shape[-1:] * 2),
-    "steps": (LinearChain(), [(2, 3, 3), (3, 3, 3), (4, 4, 3)], lambda shape: (shape[1] - 1, *shape[-1:] * 2)),
+    "steps": (LinearChain(), [(2, 3, 3), (3, 3, 3), (4, 4, 3)], lambda shape: (1, shape[1] - 1, *shape[-1:] * 2)),
     "graph": (links(), [(2, 2, 3), (3, 2, 3), (4, 2, 3)], None),
     "function": (lambda shape: _rows(shape), [(2, 2, 3), (3, 2, 3), (4, 3, 3)], None),
 }

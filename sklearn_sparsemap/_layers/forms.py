@@ -27,6 +27,8 @@ class InputShapes(NamedTuple):
         The given additional scores, in the order in which they are joined, with their shapes in a sample.
     has_lead : tuple of bool
         Whether each has the leading axes, which may have size 1.
+    padded_extra : tuple of tuple of int
+        Their shapes in a sample as given, which may have more axes of size 1.
     arrays : tuple of (str, tuple of int), or None
         Names and shapes of arrays of variables, if scores are given by name.
     n_lengths : int
@@ -39,6 +41,7 @@ class InputShapes(NamedTuple):
     padded: tuple
     extra: tuple
     has_lead: tuple
+    padded_extra: tuple
     arrays: tuple
     n_lengths: int
     bounds: tuple
@@ -259,15 +262,60 @@ def _match_all(accepted, additional, lead):
     given = dict(additional)
     keys = [key for key in accepted if key in given]
     found = [_match(label_of(key), given[key], accepted[key], lead) for key in keys]
-    return tuple((key, shape) for key, (_, shape) in zip(keys, found)), tuple(own for own, _ in found)
+    shapes, has_lead, padded = zip(*found) if found else ((), (), ())
+    return tuple(zip(keys, shapes)), has_lead, padded
 
 
 def _match(label, shape, accepted, lead):
-    """Tell whether additional scores have the leading axes; return that, and their shape without these."""
-    if lead and _spreads(shape, lead) and shape[len(lead) :] in accepted:
-        return True, shape[len(lead) :]
+    """Tell by the number of their axes whether additional scores have the leading axes.
+
+    Returns
+    -------
+    own : tuple of int
+        Their shape in a sample, as the structure or graph accepts it.
+    has_lead : bool
+    padded : tuple of int
+        Their given shape in a sample, which has more axes of size 1 if samples share the scores along these.
+
+    Raises
+    ------
+    ValueError
+        If no reading fits the shape, or their number of axes allows both readings.
+    """
+    n, axes = len(lead), {len(own) for own in accepted}
+    # Axes of size 1 are shared in both readings.
+    if n and len(shape) in axes and len(shape) - n in axes and shape[:n] != (1,) * n:
+        raise ValueError(_both_readings(label, shape, accepted, lead))
+    has_lead = n > 0 and len(shape) - n in axes
+    padded = shape[n:] if has_lead else shape
+    own = _without_ones(padded, accepted)
+    if own is None or (has_lead and not _spreads(shape, lead)):
+        wanted = " or ".join(map(str, accepted))
+        more = f", or that after the axes {lead} (1 in place of those that share them)" if lead else ""
+        raise ValueError(f"{label} has shape {shape}; with these scores it must have {wanted}{more}")
+    return own, has_lead, padded
+
+
+def _without_ones(shape, accepted):
+    """Return the accepted shape that this one is, maybe with axes of size 1 before; None if there is none."""
     if shape in accepted:
-        return False, shape
-    wanted = " or ".join(map(str, accepted))
-    more = f", or that after the axes {lead} (1 in place of those that share them)" if lead else ""
-    raise ValueError(f"{label} has shape {shape}; with these scores it must have {wanted}{more}")
+        return shape
+    longest = max(map(len, accepted))
+    fits = [own for own in accepted if len(own) < longest == len(shape) and shape == _with_ones(own, longest)]
+    return fits[0] if fits else None
+
+
+def _with_ones(shape, n_axes):
+    return (1,) * (n_axes - len(shape)) + shape
+
+
+def _both_readings(label, shape, accepted, lead):
+    """Return the message about a number of axes that allows two readings, whatever the number of samples is."""
+    n = len(lead)
+    whole = next(own for own in accepted if len(own) == len(shape))
+    short = next(own for own in accepted if len(own) == len(shape) - n)
+    return (
+        f"{label} has shape {shape}, and its {len(shape)} axes can be read in two ways. For scores of shape {whole} "
+        f"that all samples share, pass shape {(1,) * n + whole}: {label}[{', '.join(['None'] * n)}]. For scores of "
+        f"shape {short} of each sample, pass shape {(*lead, *_with_ones(short, len(whole)))}"
+    )

@@ -9,7 +9,8 @@ from .._core.threads import over_groups
 from .._core.validation import bound_masks
 from .._graphs.arrays import FORBIDDEN, STRUCTURE
 from ..factors._assignments import gold_parts
-from ..inference._graph.map import relax
+from ..inference._graph.exact import warn_of_time_limit
+from ..inference._graph.map import MAP_TIME_LIMIT, relax
 from ..inference._graph.problems import GraphBatch
 from ..inference._graph.solve import GraphSolver, check_feasible, choose_solver, solve_again, solve_graph
 from ..inference._results import LPSparseMAPBatch
@@ -28,6 +29,7 @@ class PaddedGraph(NamedTuple):
     entries: np.ndarray
     extra_entries: np.ndarray
     fixed_size: bool
+    version: tuple
 
 
 class GraphOperator(Operator):
@@ -52,7 +54,15 @@ class GraphOperator(Operator):
 
     def __init__(self, graph, extra, options):
         super().__init__(graph, extra, options)
-        self.sample_layout = lru_cache(4096)(self._make_sample_layout)
+        self._layouts = lru_cache(4096)(self._make_sample_layout)
+
+    def sample_layout(self, padded, shape):
+        """Return the `PaddedGraph` of samples of a shape in batches of a padded shape."""
+        found, version = self._layouts(padded, shape), self.structure.of_shape(shape).version()
+        if found.version != version:
+            self._layouts.cache_clear()
+            found = self._layouts(padded, shape)
+        return found
 
     def _make_sample_layout(self, padded, shape):
         graph = self.structure.of_shape(shape)
@@ -79,7 +89,7 @@ class GraphOperator(Operator):
         joined = [columns[key] for key in layout.shapes]
         extra_columns = np.concatenate(joined) if joined else np.zeros(0, np.int64)
         own = np.flatnonzero(block_mask(padded, shape)) if len(graph.shapes) == 1 else np.arange(layout.n_variables)
-        return PaddedGraph(layout, own, extra_columns, layout.fixed_size)
+        return PaddedGraph(layout, own, extra_columns, layout.fixed_size, graph.version())
 
     def tensor_solver(self, layout, device):
         """Return a function ``solve(scores, additional)`` in operations of PyTorch, and how many samples it may take.
@@ -151,6 +161,17 @@ class GraphOperator(Operator):
                 gold_parts(sample.layout.graph, sample.layout, flat[i, sample.entries].reshape(shapes[k]))
             except ValueError as error:
                 raise ValueError(f"decisions{index_text(i, lead)}: {error}") from error
+
+    def best(self, scores, additional, lengths, cost):
+        found, late = [None] * len(scores), {}
+        for rows, sample, problems in self.pack(scores, additional, lengths):
+            own = problems if sample.fixed_size else problems._replace(scores=problems.scores - cost)
+            best = own.map(self.n_jobs, map_time_limit=MAP_TIME_LIMIT)
+            late |= own.late_of(best)
+            for i, assignment in zip(rows.tolist(), best.structure):
+                found[i] = sample.layout.shape_assignment(assignment)
+        warn_of_time_limit(late, MAP_TIME_LIMIT)
+        return found
 
     def solve(self, scores, additional, lengths):
         return SolvedGraphs(self, scores, additional, lengths)

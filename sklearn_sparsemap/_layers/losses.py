@@ -7,8 +7,9 @@ import numpy as np
 
 from ..losses._fenchel_young import check_loss, loss_form
 from ..losses._recipes import LOSSES
+from .entry import Registered
 from .padding import distinct_rows
-from .register import operator_of
+from .register import maker, operator_of
 from .samples import index_text, naming, nonempty
 
 
@@ -50,7 +51,7 @@ def loss_operator(what, name, extra, *, cost=None, tol=1e-9, max_iter=None, n_jo
     return operator
 
 
-class GoldReader:
+class GoldReader(Registered):
     """Reads the gold structures of a loss. Traced programs refer to it by its `handle`, as to an `Operator`.
 
     Parameters
@@ -70,7 +71,21 @@ class GoldReader:
         return gold
 
 
-class ReaderOf:
+@maker("gold")
+def _make_reader(what, cost, name, *args):
+    return GoldReader(_make_loss(what, name, cost, *args), name, cost)
+
+
+@maker("decisions")
+def _make_decision_reader(what, name, *args):
+    return DecisionReader(_make_loss(what, name, None, *args))
+
+
+def _make_loss(what, name, cost, extra, tol, max_iter, n_jobs):
+    return loss_operator(what, name, extra, cost=cost, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
+
+
+class ReaderOf(Registered):
     """Reads gold structures that are no arrays; see `GoldReader`.
 
     Parameters
@@ -89,7 +104,7 @@ class ReaderOf:
         return self._reader.read(list(self._y) * n_times, scores, additional, rows, lead)
 
 
-class DecisionReader:
+class DecisionReader(Registered):
     """Reads decisions, which are arrays of 0 and 1 in the shape of the scores; see `GoldReader`.
 
     Graphs also have fractional decisions, those of their linear relaxation. These are not compared with the factors,

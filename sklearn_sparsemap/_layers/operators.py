@@ -1,7 +1,7 @@
 """Operators: SparseMAP of padded batches as functions of arrays.
 
-An operator takes arrays only, so that a traced program can refer to it by a number. All its arrays have an axis of
-samples first: scores (n_samples, *shape); additional scores (n_samples, n_additional), joined in the order of
+An operator takes arrays only, so that a traced program can refer to it by a number or a name. All its arrays have an
+axis of samples first: scores (n_samples, *shape); additional scores (n_samples, n_additional), joined in the order of
 `Operator.extra`, or (1, n_additional) if all samples share them; lengths (n_samples, n_lengths), where n_lengths is 0
 for batches without padding. The Jacobian over scores and additional scores together is symmetric.
 """
@@ -13,9 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._core.offsets import size_of
 from .._core.validation import LARGEST_SCORE, bound_masks
+from .entry import Registered
 
 
-class Operator:
+class Operator(Registered):
     """SparseMAP, or another regularised argmax, of padded batches of one kind of problem.
 
     Parameters
@@ -27,8 +28,6 @@ class Operator:
 
     Attributes
     ----------
-    handle : int
-        The number with which `register.operator` looks it up.
     n_additional : int
     """
 
@@ -39,7 +38,6 @@ class Operator:
         self.structure, self.extra = structure, extra
         self.argmax, self.tol, self.max_iter, self.n_jobs = options
         self.n_additional = size_of(dict(extra))
-        self.handle = -1
 
     def solve(self, scores, additional, lengths):
         """Solve a batch of at least one sample.
@@ -75,6 +73,14 @@ class Operator:
         ------
         ValueError
             If gold is not a structure of this problem.
+        """
+        raise NotImplementedError
+
+    def best(self, scores, additional, lengths, cost):
+        """Return the best structure of each sample, in the form in which the structure decodes.
+
+        `cost` is subtracted from the score of each part, unless all structures of the sample have the same number of
+        parts. Otherwise as `solve`, for the regularised argmax ``"map"``.
         """
         raise NotImplementedError
 

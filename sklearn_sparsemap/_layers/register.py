@@ -1,20 +1,21 @@
-"""The register of operators, by numbers.
+"""The register of operators.
 
-`torch` also registers native operators, and readers of gold structures and of decisions. A compiled or exported program
-contains the number of its operator.
+`torch` also registers native operators, and readers of gold structures and of decisions. A program of JAX contains the
+number of its operator. A compiled or exported program of PyTorch contains its name: the digest of the structure or
+graph, and the options. So a program that another process has exported finds an equal structure, or none.
 
 Used by `jax` and `torch`.
 """
 
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from functools import partial, singledispatch
 from itertools import count
-from weakref import WeakValueDictionary
 
 from ..factors._graph_function import as_graph
 from ..structures import Structure
+from .entry import Entry, by_handle
 from .graphs import GraphOperator
 from .structures import StructureOperator
 
@@ -23,57 +24,103 @@ from .structures import StructureOperator
 _MOST = 1024
 
 _lock, _numbers = threading.RLock(), count()
-_by_handle, _recent = WeakValueDictionary(), OrderedDict()
+_recent, _makers = OrderedDict(), {}
 
 
-def enroll(operator, key=None):
-    """Return an operator after giving it a number, by which it is found as long as it exists."""
-    operator.handle, operator.key = next(_numbers), key
-    _by_handle[operator.handle] = operator
+def maker(kind):
+    """Return a decorator of the function ``make(what, *args)`` of a kind of operators."""
+
+    def add(make):
+        _makers[kind] = make
+        return make
+
+    return add
+
+
+def enroll(operator, entry=None):
+    """Return an operator after giving it an entry, by which it is found as long as it exists."""
+    if entry is None:
+        number = next(_numbers)
+        entry = Entry("single", None, (number,), number)
+    operator.entry = entry
+    by_handle[entry.number] = operator
     return operator
 
 
-def register(key, make):
-    """Return the operator with this key; make it if necessary."""
+def register(kind, what, *args):
+    """Return the operator of a structure, a graph, or a function from shapes to graphs, for its present version.
+
+    Parameters
+    ----------
+    kind : str
+        See `maker`.
+    what : Structure, FactorGraph, or callable
+    *args
+        See `Entry`.
+    """
+    # Equal structures have the same operator. The operator holds an object that is found by its id, so that no new
+    # object gets this id.
+    key = kind, type(what), what if isinstance(what, Hashable) else id(what), args
     with _lock:
-        if key in _recent:
-            _recent.move_to_end(key)
-            return _recent[key]
-        operator = _recent[key] = enroll(make(), key)
-        while len(_recent) > _MOST:
-            _recent.popitem(last=False)
-        return operator
+        found = _recent.get(key)
+        if found is None or not found.entry.is_current():
+            # The operator of a former version is no longer kept.
+            entry = Entry(kind, what, args, next(_numbers))
+            found = _recent[key] = enroll(_makers[kind](what, *args), entry)
+            while len(_recent) > _MOST:
+                _recent.popitem(last=False)
+        _recent.move_to_end(key)
+        return found
 
 
 def operator_of(what, extra=(), *, argmax="sparsemap", tol=1e-9, max_iter=None, n_jobs=None):
     """Return the operator of a structure, a graph, or a function from shapes to graphs; see `StructureOperator`."""
-    options = argmax, tol, max_iter, n_jobs
-    # Equal structures have the same operator. The operator holds an object that is found by its id, so that no new
-    # object gets this id.
-    key = what if isinstance(what, Hashable) else id(what)
-    return register((type(what), key, extra, *options), partial(_new_operator, what, extra, options))
+    return register("solve", what, extra, argmax, tol, max_iter, n_jobs)
 
 
-@singledispatch
-def _new_operator(what, extra, options):
+@maker("solve")
+def _make_operator(what, extra, *options):
+    if isinstance(what, Structure):
+        return StructureOperator(what, extra, options)
     return GraphOperator(as_graph(what), extra, options)
 
 
-@_new_operator.register
-def _(what: Structure, extra, options):
-    return StructureOperator(what, extra, options)
-
-
 def operator(handle):
-    """Return the operator with this number."""
-    try:
-        found = _by_handle[handle]
-    except KeyError:
-        raise RuntimeError(
-            f"the SparseMAP operator {handle} of a compiled or exported program does not exist in this process; "
-            "compile it again, or hold the module in which it was made"
-        ) from None
-    with _lock:
-        if found.key in _recent:
-            _recent.move_to_end(found.key)
+    """Return the operator with this number or name, for use in a program.
+
+    Raises
+    ------
+    RuntimeError
+        If its structure or graph has changed since, or does not exist in this process.
+    """
+    found = by_handle.get(handle)
+    if found is None or not found.entry.is_current():
+        found = _find_equal(handle, found)
     return found
+
+
+def _find_equal(handle, stale):
+    """Return the operator with this name of a structure, graph or function with the same digest."""
+    shown = "a structure or graph"
+    if isinstance(handle, str):
+        kind, digest, shown, args = json.loads(handle)
+        with _lock:
+            entries = [operator.entry for operator in _recent.values()]
+        for entry in entries:
+            if entry.is_current() and entry.digest == digest:
+                return by_handle[register(kind, entry.what, *_as_tuple(args)).handle]
+    if stale is not None:
+        raise RuntimeError(
+            f"{shown} has changed since this program was compiled or exported; do this again, after "
+            "torch.compiler.reset() or jax.clear_caches()"
+        )
+    raise RuntimeError(
+        f"this program was compiled or exported for {shown}, but no layer of this process has used the same one, with "
+        "equal parameters or factors. Call a layer with it once before; if it has changed since, compile or export "
+        "again"
+    )
+
+
+def _as_tuple(value):
+    """Return a list from a name, and the lists in it, as tuples."""
+    return tuple(_as_tuple(own) if isinstance(own, list) else own for own in value)

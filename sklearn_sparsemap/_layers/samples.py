@@ -83,6 +83,18 @@ def solve_samples(operator, scores, additional, rows, lead):
     return WithEmpty(solved, samples, scores.shape, (len(scores), operator.n_additional))
 
 
+def best_of_samples(operator, scores, additional, rows, lead, cost):
+    """Return the best structure of each sample; None for empty samples. See `Operator.best` and `solve_samples`."""
+    samples, found = np.flatnonzero(nonempty(rows)), [None] * len(rows)
+    own = additional if len(additional) == 1 else additional[samples]
+    if len(samples):
+        with naming(samples, lead):
+            best = operator.best(scores[samples], own, rows[samples, 1:], cost)
+        for i, structure in zip(samples, best, strict=True):
+            found[i] = structure
+    return found
+
+
 def solve_valid(operator, scores, additional, rows):
     """Solve the samples that are neither empty nor invalid; see `solve_samples`.
 

@@ -160,6 +160,10 @@ class StructureOperator(Operator):
             )
         return found
 
+    def best(self, scores, additional, lengths, cost):
+        own = scores if self.structure.fixed_size else scores - cost
+        return [result.structures[0] for result in SolvedStructures(self, own, additional, lengths).batch]
+
     def solve(self, scores, additional, lengths):
         is_sparse, coupled_by = self.argmax == "sparsemap", self.structure.coupled_by
         if is_sparse and coupled_by is not None and has_constant_transitions(self, additional):

@@ -60,7 +60,7 @@ def prepare(library, form_of, what, scores, additional, lengths, temperature, ma
 
 def results_of(form, marginals, additional):
     """Return marginals with the leading axes, and additional marginals by name, as the user gave the scores."""
-    parts = split_joined(additional, [shape for _, shape in form.extra], form.lead)
+    parts = split_joined(additional, form.padded_extra, form.lead)
     additional = nested(dict(zip([key for key, _ in form.extra], parts)))
     if form.arrays is None:
         return marginals if len(form.lead) == 1 else marginals.reshape((*form.lead, *form.padded)), additional
@@ -120,7 +120,7 @@ def _divide(xp, scores, temperature):
 def _join_additional(xp, given, form, scores):
     """Join additional scores into one array of shape (n_samples, n_additional)."""
     n_samples, n_axes, flat = scores.shape[0], len(form.lead), []
-    for (name, shape), has_lead in zip(form.extra, form.has_lead):
+    for (name, _), shape, has_lead in zip(form.extra, form.padded_extra, form.has_lead):
         array, n_rows = given[name], 1
         if has_lead and any(n != 1 for n in array.shape[:n_axes]):
             array, n_rows = xp.broadcast_to(array, (*form.lead, *shape)), n_samples

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from .._core.annotations import Any, Mapping
 from .._core.html import N_ROWS, as_html, short, table
+from .._core.keys import HasContent, as_key
 from .._graphs.arrays import PAIR, SCORED, STRUCTURE, TABLE
 from ..structures import Structure
 from ._assignments import parts_and_violations
@@ -24,7 +25,7 @@ from ._tables import ExactlyOne
 from ._variables import Condition, Variables, as_condition
 
 
-class FactorGraph:
+class FactorGraph(HasContent):
     """Binary variables joined by factors: logic, scores of pairs, and whole structures.
 
     Make arrays of variables with `variables`, join them with factors by `add`, and pass the graph to `lp_sparsemap` or
@@ -37,6 +38,8 @@ class FactorGraph:
         In the order in which they were added.
     n_variables : int
         Number of variables in all arrays.
+    revision : int
+        Number of changes by the methods of the graph, and by new values of attributes of its factors.
     names : list of str
         Names of the variable arrays.
     shapes : dict of str -> tuple of int
@@ -65,6 +68,10 @@ class FactorGraph:
            [0.583, 0.208, 0.208]])
     """
 
+    # Layouts by the shapes of additional scores, and the version of the graph that they are for; the factors and
+    # distinct structures at the last call of `version`, and the number of lists of factors that it has seen.
+    _layouts, _laid_out, _revision, _seen, _n_lists, _structures = None, None, 0, None, 0, ()
+
     # The following attributes are those of `Structure`, for code that takes both.
     labelled = repeats = False
     marginal_oracle = None
@@ -76,7 +83,6 @@ class FactorGraph:
     def __init__(self) -> None:
         self.factors: list[Factor] = []
         self.scored: list[Factor] = []
-        self.n_variables = 0
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.n_states: dict[str, int] = {}
         # The variable arrays; one factor of each name, whose scores the others share.
@@ -85,11 +91,43 @@ class FactorGraph:
         self._structured = {}
         # The graph without features, which owns the layouts; features by the names of factors and of their scores.
         self._plain, self.features = self, {}
-        self._layouts = {}
 
     @property
     def names(self) -> list[str]:
         return list(self._arrays)
+
+    @property
+    def n_variables(self) -> int:
+        if not self._arrays:
+            return 0
+        last = next(reversed(self._arrays.values()))
+        return int(last.indices.flat[0]) + last.size
+
+    @property
+    def revision(self) -> int:
+        return self._plain._revision
+
+    def note_change(self) -> None:
+        """Count a change, after which layers and solvers read the graph again."""
+        self._plain._revision += 1
+
+    def version(self) -> Any:
+        """Return a value that differs after each change of the graph: of its factors, and of their structures.
+
+        In this process only; `content` describes the graph in all processes.
+        """
+        plain = self._plain
+        if plain._seen != plain.factors:
+            plain._seen, plain._n_lists = list(plain.factors), plain._n_lists + 1
+            structures = {
+                id(factor.structure): factor.structure for factor in plain.factors if factor.type == STRUCTURE
+            }
+            plain._structures = tuple(structures.values())
+        return plain._revision, plain._n_lists, *[structure.version() for structure in plain._structures]
+
+    def content(self) -> Any:
+        factors = tuple((type(factor).__name__, factor.content()) for factor in self.factors)
+        return as_key((self.shapes, self.n_states, list(self._structured))), factors, as_key(self.features)
 
     def of_shape(self, shape: tuple[int, ...]) -> FactorGraph:
         """Return the graph for samples of this shape, as a `GraphFunction` does: this one."""
@@ -150,6 +188,7 @@ class FactorGraph:
         name = next(reversed(self._arrays))
         self.n_states[name] = n_states
         self.factors.append(ExactlyOne(array, name))
+        self.note_change()
         return array
 
     def structured(self, structure: Structure, shape: int | tuple[int, ...], *, name: str | None = None) -> Variables:
@@ -193,6 +232,7 @@ class FactorGraph:
         name = next(reversed(self._arrays))
         self._structured[name] = StructureFactor(structure, array)
         self.factors.append(self._structured[name])
+        self.note_change()
         return array
 
     def with_features(self, features: Mapping[str, Mapping[str, Any]]) -> FactorGraph:
@@ -232,9 +272,10 @@ class FactorGraph:
         >>> map_inference(second, [1.0, 0.5], additional={"head": {"siblings": [-2.0]}}).structure
         array([ True, False])
         """
-        # The copy shares the layouts.
+        # The copy uses the layouts of the graph without features.
         graph = object.__new__(FactorGraph)
         graph.__dict__.update(self.__dict__)
+        graph._layouts = graph._laid_out = graph._seen = None
         graph.features = {
             owner: {name: self._check_features(owner, name, matrix) for name, matrix in matrices.items()}
             for owner, matrices in features.items()
@@ -275,8 +316,7 @@ class FactorGraph:
         indices = self.n_variables + np.arange(prod(shape)).reshape(shape)
         self._arrays[name] = Variables(self, indices, np.zeros(shape, bool))
         self.shapes[name] = shape
-        self.n_variables += prod(shape)
-        self._layouts = {}
+        self.note_change()
         return self._arrays[name]
 
     def add(self, *factors: Factor | Condition, name: str | None = None) -> None:
@@ -336,7 +376,7 @@ class FactorGraph:
         self._named |= named
         self.factors.extend(factors)
         self.scored.extend(factor for factor in factors if factor.type in SCORED and factor.name is not None)
-        self._layouts = {}
+        self.note_change()
 
     def violations(self, y: Any) -> list[Factor]:
         """List the factors that an assignment violates.
@@ -391,10 +431,12 @@ class FactorGraph:
             (name, tuple(shape.items()) if isinstance(shape, dict) else shape) for name, shape in sorted(given.items())
         )
         featured = {owner: tuple(names) for owner, names in self.features.items()}
-        key = key, tuple(sorted(featured.items()))
-        if key not in self._layouts:
-            self._layouts[key] = Layout(self._plain, self.shapes, self.factors, given, featured)
-        layout = self._layouts[key]
+        key, plain, version = (key, tuple(sorted(featured.items()))), self._plain, self.version()
+        if plain._laid_out != version:
+            plain._layouts, plain._laid_out = {}, version
+        if key not in plain._layouts:
+            plain._layouts[key] = Layout(plain, self.shapes, self.factors, given, featured)
+        layout = plain._layouts[key]
         return layout.with_features(self.features) if self.features else layout
 
     def _counts(self):
@@ -430,7 +472,7 @@ class FactorGraph:
 
     def __getstate__(self):
         # Layouts contain numbers of oracles, which are valid in this process only.
-        return {**self.__dict__, "_layouts": {}}
+        return {**self.__dict__, "_layouts": None, "_laid_out": None}
 
 
 def _as_shape(shape):

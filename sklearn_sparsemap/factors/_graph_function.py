@@ -33,16 +33,18 @@ class GraphFunction:
 
     def of_shape(self, shape):
         """Return the graph for samples of this shape."""
-        return self._graph(tuple(shape))
-
-    def _make_graph(self, shape):
-        graph = check_returned(self._function(shape), f"the function `graph`, for shape {shape},")
+        shape = tuple(shape)
+        graph = self._graph(shape)
+        # The graph may grow after the function has returned it.
         if list(graph.shapes.values()) != [shape]:
             raise ValueError(
                 f"the function `graph` was given shape {shape}, but the variables of its graph have "
                 f"{list(graph.shapes.values())}; there must be one array of variables, in that shape"
             )
         return graph
+
+    def _make_graph(self, shape):
+        return check_returned(self._function(shape), f"the function `graph`, for shape {shape},")
 
     def __repr__(self):
         return repr(self._function)

@@ -194,6 +194,12 @@ class Layout(VariableArrays):
                             f"{matrix.shape[1]} features it must have {matrix.shape[1:]}"
                         )
                     indices, first = self._featured[owner, name]
+                    n_scores = len(np.arange(self.n_additional)[indices])
+                    if matrix.shape[0] != n_scores:
+                        raise ValueError(
+                            f"features[{owner!r}][{name!r}] has {matrix.shape[0]} rows, but the graph has "
+                            f"{n_scores} scores now; call with_features again, after its last change"
+                        )
                     layout.mixes.append((indices, first, matrix))
         return layout
 

@@ -6,13 +6,14 @@ import numpy as np
 
 from .._core.annotations import Any, Iterable, Mapping, NDArray, Sequence
 from .._core.jit import readonly
+from .._core.keys import HasContent, as_key
 from .._core.validation import first_of
 from .._graphs.arrays import COUNT, OR_OUT, PAIR, STRUCTURE
 from ..structures import Structure
 from ._variables import Variables, as_literals
 
 
-class Factor:
+class Factor(HasContent):
     """Base class of factors.
 
     Attributes
@@ -46,6 +47,16 @@ class Factor:
             values, counts = np.unique(self.literals.indices, return_counts=True)
             twice = self.literals._graph.describe(values[counts.argmax()])
             raise ValueError(f"{type(self).__name__} has {twice} more than once; a factor joins distinct variables")
+
+    def __setattr__(self, name, value):
+        is_edit = name in vars(self)
+        super().__setattr__(name, value)
+        # Literals are those of labels, not of a graph, if they are None.
+        if is_edit and self.literals is not None:
+            self.literals._graph.note_change()
+
+    def content(self) -> Any:
+        return as_key(vars(self))
 
     @property
     def signs(self) -> NDArray[np.float64]:

@@ -9,13 +9,14 @@ from math import prod
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike, Iterator
+from .._core.keys import HasContent, as_key
 from .._core.validation import check_numbers
 
 _MAX_CLAUSES = 4096  # clauses of a condition; negations can have exponentially many
 _MAX_RATIO = 1e9  # largest ratio of two weights in a sum; beyond it, rounding loses the smaller terms
 
 
-class Variables:
+class Variables(HasContent):
     """An array of binary variables of a graph, or of their negations.
 
     Made by `FactorGraph.variables`. Index it like a NumPy array, and negate with ``~``. ``a | b``, ``a & b`` and
@@ -77,6 +78,9 @@ class Variables:
         return WeightedSum(weights, self)
 
     __matmul__ = __rmatmul__
+
+    def content(self) -> Any:
+        return as_key((self.indices, self.negated))
 
     def ravel(self) -> Variables:
         """Return the same literals in one axis."""

@@ -322,17 +322,32 @@ def check_additional(label, value, structure, shape, name=None):
 
 
 def _is_per_sample(value, structure, shapes, name):
-    """Tell whether additional scores are a sequence with one array for each sample, instead of one array for all."""
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return value.ndim > max(len(s) for s in structure.additional_shapes(shapes[0])[name])
-    if not hasattr(value, "__len__") or len(value) == 0:
+    """Tell whether additional scores are a sequence with one array for each sample, instead of one array for all.
+
+    Raises
+    ------
+    ValueError
+        If their number of axes allows both readings, or their number is not that of the samples.
+    """
+    is_array = isinstance(value, np.ndarray) and value.dtype != object
+    if (is_array and value.ndim == 0) or not hasattr(value, "__len__") or len(value) == 0:
         return False
+    accepted = structure.additional_shapes(shapes[0])[name]
     try:
         first = np.shape(value[0])
     except ValueError:
         # A ragged list, which is refused later.
         return False
-    if first not in structure.additional_shapes(shapes[0])[name]:
+    axes, n = {len(shape) for shape in accepted}, len(first)
+    # Arrays in a list are those of the samples. Numbers in nested lists are one array.
+    is_one = is_array or not any(isinstance(own, np.ndarray) for own in value)
+    if is_one and n in axes and n + 1 in axes:
+        short, whole = (next(shape for shape in accepted if len(shape) == k) for k in (n, n + 1))
+        raise ValueError(
+            f"{name} has {n + 1} axes, which can be read in two ways. For scores of shape {whole} that all samples "
+            f"share, pass [{name}] * {len(shapes)}. For scores of shape {short} of each sample, pass a list of arrays"
+        )
+    if (n not in axes) if is_array else (first not in accepted):
         return False
     if len(value) != len(shapes):
         raise ValueError(f"{name} is a list of {len(value)} arrays for {len(shapes)} samples; pass one for each sample")

@@ -162,7 +162,8 @@ def sparsemap(
         Number of threads over the samples of a list; -1 uses all cores. The results do not depend on it.
     **additional : array-like
         Additional scores by name, for example `transitions`. With a list of samples: one array for all samples, or a
-        list (or tuple) with one array for each.
+        list (or tuple) with one array for each. One array of three axes is refused as the `transitions` of a list,
+        because these can be scores of each step or of each sample.
 
     Returns
     -------

@@ -11,6 +11,7 @@ from math import prod
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .._layers.register import operator
 from .._layers.samples import solve_valid
@@ -69,6 +70,56 @@ def _multiply_on_host(n_axes, handle, scores, additional, rows, keys, directions
     return out.astype(directions.dtype).reshape(directions.shape)
 
 
+def _called(function, shapes, arrays, n_axes):
+    """Call a function on the host; return arrays of these shapes, which vary along the axes of the arguments."""
+    results = jax.pure_callback(_callback(function, n_axes), shapes, *arrays, vmap_method="broadcast_all")
+    return jax.tree.map(lambda own: varying(own, arrays) if jnp.issubdtype(own.dtype, jnp.floating) else own, results)
+
+
+def varying(array, others):
+    """Return an array that is marked to vary along the axes of `shard_map` along which any of the others varies.
+
+    Results of callbacks are not, and their derivatives would be summed over the devices.
+    """
+    axes = frozenset().union(*(_axes_of(other) for other in others)) - _axes_of(array)
+    if not axes:
+        return array
+    axes = tuple(sorted(axes))
+    return jax.lax.pcast(array, axes, to="varying") if hasattr(jax.lax, "pcast") else jax.lax.pvary(array, axes)
+
+
+def _axes_of(array):
+    """Return the axes of `shard_map` along which an array varies. JAX has renamed this attribute."""
+    if not isinstance(array, jax.core.Tracer):
+        return frozenset()
+    kind = getattr(array.aval, "mat", None)
+    return getattr(array.aval, "vma", frozenset()) if kind is None else kind.varying
+
+
+def gather(arrays):
+    """Move arrays that are on several devices, outside of a program, to one of them.
+
+    There, the results of a callback have no sharding that other operations take.
+
+    Returns
+    -------
+    arrays : list of Array
+    put_back : callable
+        Puts a result on all of these devices.
+    """
+    # Without derivatives, arrays outside of a program are no tracers.
+    plain = [jax.lax.stop_gradient(own) if isinstance(own, jax.core.Tracer) else own for own in arrays]
+    spread = [own.sharding for own in plain if isinstance(own, jax.Array) and not isinstance(own, jax.core.Tracer)]
+    spread = [own for own in spread if len(own.device_set) > 1]
+    if not spread:
+        return arrays, lambda result: result
+    devices = sorted(spread[0].device_set, key=lambda device: device.id)
+    mesh = spread[0].mesh if isinstance(spread[0], NamedSharding) else Mesh(np.array(devices), ("devices",))
+    everywhere = NamedSharding(mesh, PartitionSpec())
+    here = [jax.device_put(own, devices[0], src=everywhere) for own in arrays]
+    return here, lambda result: jax.device_put(result, everywhere, src=devices[0])
+
+
 @jax.custom_jvp
 def solve(handle, scores, additional, rows):
     """Solve a batch: marginals, additional marginals, objectives, and keys of the solution.
@@ -88,8 +139,7 @@ def solve(handle, scores, additional, rows):
         jax.ShapeDtypeStruct(scores.shape[:1], scores.dtype),
         jax.ShapeDtypeStruct((scores.shape[0], 2), jnp.int32),
     )
-    function = _callback(_solve_on_host, scores.ndim)
-    return jax.pure_callback(function, shapes, handle, scores, additional, rows, vmap_method="broadcast_all")
+    return _called(_solve_on_host, shapes, (handle, scores, additional, rows), scores.ndim)
 
 
 @solve.defjvp
@@ -103,12 +153,12 @@ def _(primals, tangents):
 
     def multiply(_, directions):
         shape = jax.ShapeDtypeStruct(directions.shape, directions.dtype)
-        function = _callback(_multiply_on_host, scores.ndim)
-        return jax.pure_callback(function, shape, *batch, directions, vmap_method="broadcast_all")
+        return _called(_multiply_on_host, shape, (*batch, directions), scores.ndim)
 
     # Joined in one array, because the system is not linear in both if one of the two is constant.
     n_parts = prod(u.shape[1:])
     joined = jnp.concatenate([unary.reshape(len(u), n_parts), extra], 1)
     product = jax.lax.custom_linear_solve(lambda x: x, joined, multiply, symmetric=True)
     w, joint = product[:, :n_parts].reshape(u.shape), product[:, n_parts:]
-    return found, (w, joint, np.zeros(len(u), scores.dtype), np.zeros(keys.shape, jax.dtypes.float0))
+    zeros = varying(jnp.zeros(len(u), scores.dtype), found)
+    return found, (w, joint, zeros, np.zeros(keys.shape, jax.dtypes.float0))

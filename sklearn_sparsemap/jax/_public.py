@@ -14,7 +14,7 @@ from .._layers.tensors import prepare, results_of
 from ..factors import FactorGraph
 from ..structures import Structure
 from . import _forms
-from ._functions import solve
+from ._functions import gather, solve, varying
 
 
 def sparsemap(
@@ -61,7 +61,8 @@ def sparsemap(
     additional : dict of str -> Array, default=None
         Additional scores whose names are also names of other parameters.
     **more : Array
-        Additional scores by name, for all samples, or with all leading axes before, of size 1 where shared.
+        Additional scores by name, for all samples, or with all leading axes before, of size 1 where shared. Shapes
+        whose number of axes allows both are refused.
 
     Returns
     -------
@@ -177,9 +178,11 @@ def call(form_of, what, scores, additional, lengths, temperature, mask, *, argma
     check_options(temperature, tol, max_iter, n_jobs)
     batch, form = prepare(_forms, form_of, what, scores, additional, lengths, temperature, mask)
     own = operator_of(what, form.extra, argmax=argmax, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
-    u, v, objectives, _ = solve(np.int32(own.handle), *batch)
+    # Additional scores that all devices share have gradients of all devices.
+    batch, put_back = gather([varying(array, batch) for array in batch])
+    u, v, objectives, _ = solve(np.int32(own.number), *batch)
     if not any(isinstance(array, jax.core.Tracer) for array in (u, objectives)) and np.isnan(objectives).any():
         # Raises an error with the cause.
         scores, joined, rows = (np.asarray(array) for array in batch)
         solve_samples(own, scores.astype(np.float64), joined.astype(np.float64), rows, form.lead)
-    return results_of(form, u, v)
+    return results_of(form, put_back(u), put_back(v))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._core.annotations import Any, Mapping, NDArray, Sequence
+from .._core.keys import HasContent, as_key
 from .._numerics.derivations import best_derivations
 from .._numerics.partition import best_by_partition
 from .._numerics.polytope_solver import always
@@ -50,7 +51,7 @@ class TensorBatch(NamedTuple):
         return TensorBatch(*tensors, self.given, self.max_iter, self.tol)
 
 
-class Structure:
+class Structure(HasContent):
     """Base class of structures. A structure defines its parts, its MAP oracle, and how structures are encoded as parts.
 
     A structure is a choice of *parts*. Unary parts have one score each in `scores`, and marginals are probabilities of
@@ -385,19 +386,26 @@ class Structure:
     def _params(self):
         """Return the parameters: all attributes of an instance, which make its repr, equality and hash.
 
-        Layers find operators by these. `torch/_calls.py` tells structures by this method, and copies their attributes.
+        `torch/_calls.py` tells structures by this method, and copies their attributes.
         """
         return {name: value for name, value in sorted(vars(self).items()) if name != "_number"}
+
+    def content(self) -> Any:
+        return as_key(self._params())
+
+    def version(self) -> Any:
+        """Return a value that differs after each change of the parameters; see `FactorGraph.version`."""
+        return self.content()
 
     def __repr__(self):
         params = ", ".join(f"{name.lstrip('_')}={value!r}" for name, value in self._params().items())
         return f"{type(self).__name__}({params})"
 
     def __eq__(self, other):
-        return type(self) is type(other) and self._params() == other._params()
+        return type(self) is type(other) and self.content() == other.content()
 
     def __hash__(self):
-        return hash((type(self), repr(self._params())))
+        return hash((type(self), self.content()))
 
 
 def solver_in_tensors(package):

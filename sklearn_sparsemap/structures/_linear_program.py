@@ -10,6 +10,7 @@ from scipy.optimize import Bounds, LinearConstraint, linprog
 
 from .._core.annotations import Any, ArrayLike, NDArray, Sequence
 from .._core.highs import milp
+from .._core.keys import as_key
 from .._core.validation import check_numbers
 from ._base import as_bools, as_flag, as_parts
 from ._custom import CustomStructure
@@ -234,6 +235,11 @@ class LinearProgram(CustomStructure):
     def _params(self):
         arrays = {name: getattr(self, name).tolist() for name in ("A", "b", "A_eq", "b_eq")}
         return {**arrays, "integer": self.integer, "fixed_size": self.fixed_size, "train_on_pool": self.train_on_pool}
+
+    def content(self) -> Any:
+        # Without the pool. Users may replace the constraints, by lists, too.
+        arrays = (np.asarray(array, float) for array in (self.A, self.b, self.A_eq, self.b_eq))
+        return *map(as_key, arrays), self.integer, self.fixed_size, self.train_on_pool
 
     def __repr__(self):
         n = len(self.A) + len(self.A_eq)

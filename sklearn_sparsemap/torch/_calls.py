@@ -9,6 +9,8 @@ from .._core.validation import check_choice
 from .._layers import tensors
 from .._layers.forms import form_of_graph, form_of_structure
 from .._layers.register import operator_of
+from ..factors import FactorGraph
+from ..structures import Structure
 from . import _forms
 from ._native import native_operator
 
@@ -23,11 +25,25 @@ def prepare(is_graph, what, scores, additional, lengths, temperature, mask):
     batch : (scores, additional, rows)
     form : InputShapes
     """
+    if torch.compiler.is_compiling():
+        _watch(what)
     form_of = partial(form_of_graph, call=constant) if is_graph else form_of_structure
     batch, form = tensors.prepare(_forms, form_of, what, scores, additional, lengths, temperature, mask)
     first = next(iter(scores.values())) if isinstance(scores, dict) else scores
     in_single = first.dtype in _forms.HALF and torch.is_autocast_enabled(first.device.type)
     return torch.float32 if in_single else first.dtype, batch, form
+
+
+def _watch(what):
+    """Read what may change in place, so that a compiled function is compiled again after a change.
+
+    Only numbers and texts are read. `register.operator` notices other changes, and raises an error.
+    """
+    if isinstance(what, FactorGraph):
+        index(what.revision)
+    elif isinstance(what, Structure) and not _is_bare(what):
+        for value in vars(what).values():
+            _as_constant(value)
 
 
 def use_native(backend, device, obstacle=None):

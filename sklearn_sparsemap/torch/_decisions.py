@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from .._core.annotations import Any, Callable
 from .._core.validation import check_positive
-from .._layers.losses import DecisionReader, Gold
-from .._layers.register import operator, register
+from .._layers.losses import Gold
+from .._layers.register import register
 from ..factors import FactorGraph
 from ..structures import Structure
 from ._calls import constant
@@ -37,7 +37,7 @@ class _DecisionLoss(nn.Module):
         """Return decisions like the scores; raise ValueError unless they are decisions."""
         decisions = torch.as_tensor(decisions).to(scores)
         _, (values, *rest), form = self._loss._prepare(scores, lengths, mask, {})
-        reader = constant(_handle_of_reader, self._loss._handle(form.extra))
+        reader = constant(_handle_of_reader, self._loss.structure, *self._loss._options(form.extra))
         return read_gold(decisions, values, *rest, form.lead, reader).parts.reshape(scores.shape)
 
     def _compare(self, scores, decisions, lengths, mask):
@@ -50,8 +50,8 @@ class _DecisionLoss(nn.Module):
         return losses.to(dtype).reshape(form.lead)
 
 
-def _handle_of_reader(handle):
-    return register(("decisions", handle), lambda: DecisionReader(operator(handle))).handle
+def _handle_of_reader(structure, *options):
+    return register("decisions", structure, *options).handle
 
 
 def _check_shape(name, tensor, other, scores):

@@ -13,9 +13,9 @@ from ._ops import as_numpy, join_axis, like, split_axis
 
 @torch.library.custom_op("sklearn_sparsemap::read_gold", mutates_args=())
 def _read(
-    y: Tensor, scores: Tensor, additional: Tensor, rows: Tensor, lead: Sequence[int], handle: int
+    y: Tensor, scores: Tensor, additional: Tensor, rows: Tensor, lead: Sequence[int], handle: str
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return `Gold` as tensors, given a `GoldReader` by its number."""
+    """Return `Gold` as tensors, given a `GoldReader` by its name."""
     arrays = y.cpu().numpy(), as_numpy(scores), as_numpy(additional), rows.cpu().numpy()
     return tuple(like(array, scores) for array in operator(handle).read(*arrays, tuple(lead)))
 
@@ -43,8 +43,8 @@ def read_gold(y, scores, additional, rows, lead, handle):
         With the leading axes of the scores, or one structure for each sample.
     scores, additional, rows, lead
         As in `_ops.solve`.
-    handle : int
-        Number of a `GoldReader`.
+    handle : str
+        Name of a `GoldReader`.
     """
     # Gold has no derivative. Detached tensors keep the operator out of autograd.
     batch = scores.detach(), additional.detach(), rows, lead

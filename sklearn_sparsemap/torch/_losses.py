@@ -9,14 +9,17 @@ from torch import Tensor, nn
 from .._core.annotations import Any, Callable
 from .._core.validation import check_choice
 from .._layers.forms import check_options, flatten_additional
-from .._layers.losses import GoldReader, loss_operator
-from .._layers.register import operator, register
+from .._layers.losses import loss_operator
+from .._layers.register import operator_of, register
+from .._layers.samples import best_of_samples
 from ..factors import FactorGraph
 from ..losses._recipes import LOSSES, fenchel_young
 from ..structures import Structure
 from ._calls import constant, prepare
 from ._functions import solver
 from ._gold import read_gold
+from ._ops import as_numpy, shared_as_numpy
+from ._weights import nest
 
 
 class FenchelYoungLoss(nn.Module):
@@ -82,11 +85,14 @@ class FenchelYoungLoss(nn.Module):
         # Raises for invalid combinations.
         self._of_factors = loss_operator(structure, loss, (), cost=cost).of_factors
 
-    # `_decisions.py` calls `_prepare`, `_handle`, `_losses`, `_reduced` and `_handle_of_loss`, for losses of decisions.
+    # `_decisions.py` calls `_prepare`, `_handle`, `_options`, `_losses`, `_reduced` and `_handle_of_loss`, for losses
+    # of decisions.
     def _handle(self, extra):
-        """Return the number of the operator."""
-        options = self.loss, extra, self.tol, self.max_iter, self.n_jobs
-        return constant(_handle_of_loss, self.structure, *options)
+        """Return the name of the operator."""
+        return constant(_handle_of_loss, self.structure, *self._options(extra))
+
+    def _options(self, extra):
+        return self.loss, extra, self.tol, self.max_iter, self.n_jobs
 
     def forward(self, scores: Any, y: Any, lengths: Any = None, *, mask: Any = None, **additional: Any) -> Tensor:
         """Return the loss.
@@ -120,9 +126,49 @@ class FenchelYoungLoss(nn.Module):
         """
         dtype, tensors, form = self._prepare(scores, lengths, mask, additional)
         handle = self._handle(form.extra)
-        reader = constant(_handle_of_gold, handle, self.loss, self.cost)
+        reader = constant(_handle_of_gold, self.structure, self.cost, *self._options(form.extra))
         gold = read_gold(y, *tensors, form.lead, reader)
         return self._reduced(self._losses(*tensors, gold, handle, form.lead).to(dtype), form.lead)
+
+    @torch.no_grad()
+    def predict(self, scores: Any, lengths: Any = None, *, mask: Any = None, **additional: Any) -> Any:
+        """Predict the best structures, as estimators do: those that maximise the score minus the regulariser.
+
+        The regulariser of a structure is half the temperature for each part with SparseMAP losses, unless all
+        structures have the same number of parts; it is zero with other losses. Costs are for training only.
+
+        Parameters
+        ----------
+        scores, lengths, mask, **additional
+            As in `forward`.
+
+        Returns
+        -------
+        structures : list
+            For each sample its structure in the form in which the structure decodes (a graph: an assignment), without
+            padding; None for a sample of which the mask or the length leaves nothing. For a single sample its
+            structure, for several leading axes lists in lists.
+
+        Raises
+        ------
+        ValueError
+            As in `sparsemap`.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from sklearn_sparsemap.structures import Subset
+        >>> from sklearn_sparsemap.torch import FenchelYoungLoss
+        >>> FenchelYoungLoss(Subset()).predict(torch.tensor([[0.6, 0.4, -1.0]]))
+        [array([ True, False, False])]
+        >>> FenchelYoungLoss(Subset(), "hinge").predict(torch.tensor([[0.6, 0.4, -1.0]]))
+        [array([ True,  True, False])]
+        """
+        _, (values, joined, rows), form = self._prepare(scores, lengths, mask, additional)
+        own = operator_of(self.structure, form.extra, argmax="map", n_jobs=self.n_jobs)
+        cost = 0.5 if LOSSES[self.loss].argmax == "sparsemap" else 0.0
+        batch = as_numpy(values), shared_as_numpy(joined), rows.cpu().numpy()
+        return nest(best_of_samples(own, *batch, form.lead, cost), form.lead)
 
     def _prepare(self, scores, lengths, mask, additional):
         """Return the dtype of the loss, the tensors in the form of `_ops.solve`, and their `InputShapes`."""
@@ -160,5 +206,5 @@ def _handle_of_loss(structure, loss, extra, tol, max_iter, n_jobs):
     return loss_operator(structure, loss, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
 
 
-def _handle_of_gold(handle, loss, cost):
-    return register(("gold", handle, loss, cost), lambda: GoldReader(operator(handle), loss, cost)).handle
+def _handle_of_gold(structure, cost, *options):
+    return register("gold", structure, cost, *options).handle

@@ -3,20 +3,26 @@
 import numpy as np
 import torch
 
+from .._layers.entry import Registered
 from .._layers.padding import distinct_rows
-from .._layers.register import operator_of, register
+from .._layers.register import maker, operator_of, register
 from .._layers.samples import index_text, naming, nonempty
 from ..structures._base import TensorBatch
 
 
 def native_operator(what, extra, **options):
     """Return the operator of a structure or a graph whose solutions are tensors; see `operator_of`."""
-    compiled = operator_of(what, extra, **options)
-    native = NativeGraphs if compiled.of_factors else NativeOperator
-    return register(("native", compiled.handle), lambda: native(compiled))
+    names = "argmax", "tol", "max_iter", "n_jobs"
+    return register("native", what, extra, *(options[name] for name in names))
 
 
-class NativeOperator:
+@maker("native")
+def _make_native(what, extra, argmax, tol, max_iter, n_jobs):
+    compiled = operator_of(what, extra, argmax=argmax, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
+    return (NativeGraphs if compiled.of_factors else NativeOperator)(compiled)
+
+
+class NativeOperator(Registered):
     """Like an `Operator`, but for tensors on any device.
 
     Parameters
@@ -26,7 +32,7 @@ class NativeOperator:
     """
 
     def __init__(self, compiled):
-        self.compiled, self.handle, self.n_additional = compiled, -1, compiled.n_additional
+        self.compiled, self.n_additional = compiled, compiled.n_additional
 
     def solve_tensors(self, scores, additional, rows, lead):
         """Solve a batch of float64 scores; return a `NativeSolution`. See `solve_samples`."""

@@ -1,6 +1,6 @@
 """The two PyTorch operators: the solution of a batch, and products with its Jacobian.
 
-Both refer to an `Operator` by its number, and all other arguments are tensors. Tensors are copied to the CPU and back,
+Both refer to an `Operator` by its name, and all other arguments are tensors. Tensors are copied to the CPU and back,
 except for a `NativeOperator`. Shapes are those of `_layers.operators`, rows those of `_layers.samples`. If all samples
 share additional scores, their stride along the axis of samples is 0.
 """
@@ -82,7 +82,7 @@ def _solve(scores, additional, rows, lead, handle):
 
 @torch.library.custom_op("sklearn_sparsemap::solve", mutates_args=())
 def solve(
-    scores: Tensor, additional: Tensor, rows: Tensor, lead: Sequence[int], handle: int
+    scores: Tensor, additional: Tensor, rows: Tensor, lead: Sequence[int], handle: str
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Solve a batch: marginals, additional marginals, objectives, and keys of the solution.
 
@@ -128,7 +128,7 @@ def _multiply(scores, additional, rows, keys, unary, extra, handle):
 
 @torch.library.custom_op("sklearn_sparsemap::multiply", mutates_args=())
 def multiply(
-    scores: Tensor, additional: Tensor, rows: Tensor, keys: Tensor, unary: Tensor, extra: Tensor, handle: int
+    scores: Tensor, additional: Tensor, rows: Tensor, keys: Tensor, unary: Tensor, extra: Tensor, handle: str
 ) -> tuple[Tensor, Tensor]:
     """Multiply directions with the Jacobian of a batch, which is symmetric.
 

@@ -96,8 +96,9 @@ def sparsemap(
         Additional scores whose names are also names of other parameters.
     **more : Tensor
         Additional scores by name, for example `transitions`, in the shapes that the structure's class documents: for
-        all samples, or with all leading axes before, of size 1 where shared. If both are possible, the first axes are
-        taken as leading axes; axes of size 1 make shared scores explicit.
+        all samples, or with all leading axes before, of size 1 where shared. If the number of axes allows both, the
+        shape is refused: pass ``transitions[None]`` for scores of each step that all samples share, and
+        ``transitions[:, None]`` for scores of each sample that all steps share.
 
     Returns
     -------
@@ -181,7 +182,9 @@ def lp_sparsemap(
         dtype on its device. -inf keeps a variable off.
     additional : dict, default=None
         By the names of factors: scores of pairs, or a dict of a structure's additional scores. For all samples, or with
-        all leading axes before, of size 1 where shared.
+        all leading axes before, of size 1 where shared. If the number of axes allows both, the shape is refused: for n
+        pairs that are not tied, pass (1, n) for scores that all samples share, and (batch, 1) for one score of each
+        sample.
     lengths : int Tensor of shape (batch,) or (batch, n_axes), default=None
         With a function: the shape of each sample; the rest is padding. With shape (batch,), the size of the first axis
         or, if the variables are those of a tree, the number of words. Pair scores, and a structure's, are padded in the

@@ -26,21 +26,23 @@ class _Surrogate(torch.autograd.Function):
 
     @staticmethod
     def forward(scores, additional, rows, lead, handle, project, step):
-        return solver()(scores, additional, rows, lead, handle)[0]
+        return tuple(solver()(scores, additional, rows, lead, handle)[:2])
 
     @staticmethod
     def setup_context(ctx, inputs, output):
         scores, additional, rows, ctx.lead, _, ctx.project, ctx.step = inputs
-        ctx.save_for_backward(scores, additional, rows, output)
+        ctx.save_for_backward(scores, additional, rows, *output)
 
     @staticmethod
-    def backward(ctx, gradient):
-        scores, additional, rows, best = ctx.saved_tensors
-        allowed = scores > -torch.inf
+    def backward(ctx, gradient, _):
+        scores, additional, rows, best, joint = ctx.saved_tensors
+        allowed, in_use, extra = scores > -torch.inf, additional > -torch.inf, torch.zeros_like(joint)
         if ctx.project is not None:
             moved = torch.where(allowed, best - ctx.step * gradient, -torch.inf)
-            gradient = best - solver()(moved, additional, rows, moved.shape[:1], ctx.project)[0]
-        return torch.where(allowed, gradient, 0.0), None, None, None, None, None, None
+            none = torch.where(in_use, 0.0, -torch.inf).to(additional)
+            u, v, *_ = solver()(moved, none, rows, moved.shape[:1], ctx.project)
+            gradient, extra = best - u, torch.where(in_use, joint - v, 0.0)
+        return torch.where(allowed, gradient, 0.0), extra, None, None, None, None, None
 
     @staticmethod
     def jvp(ctx, *tangents):
@@ -64,6 +66,8 @@ def map_inference(
     mask: Any = None,
     surrogate: str = "spigot",
     step: float = 1.0,
+    additional: dict[str, Any] | None = None,
+    **more: Any,
 ) -> Tensor:
     """Find the best structure of each sample, with a surrogate gradient.
 
@@ -75,17 +79,20 @@ def map_inference(
     ----------
     structure : Structure
     scores : Tensor of shape (..., shape of one sample)
-        As in `sparsemap`. There are no additional scores.
+        As in `sparsemap`.
     lengths, mask : Tensor, default=None
         As in `sparsemap`.
     n_jobs : int, default=None
         Number of threads over the samples.
     surrogate : {"spigot", "straight_through"}, default="spigot"
         ``"spigot"`` [1]_: the best structure minus the projection of ``best - step * gradient`` onto the mixtures of
-        structures, which SparseMAP computes in the backward pass. ``"straight_through"``: the gradient of the result as
-        it is, which ignores the constraints, and passes through the padding.
+        structures, which SparseMAP computes in the backward pass. Likewise the gradient of additional scores is the
+        difference of the additional marginals. ``"straight_through"``: the gradient of the result as it is, which
+        ignores the constraints, and passes through the padding. Additional scores get none.
     step : float, default=1.0
         Step size of ``"spigot"``.
+    additional, **more
+        Additional scores, as in `sparsemap`.
 
     Returns
     -------
@@ -117,7 +124,7 @@ def map_inference(
     [[0.6666..., -0.3333..., -0.3333...]]
     """
     check_surrogate(surrogate, step, n_jobs)
-    dtype, batch, form = prepare(False, structure, scores, {}, lengths, 1.0, mask)
-    handle = handle_of(structure, (), 1e-9, None, n_jobs, argmax="map")
-    project = handle_of(structure, (), 1e-9, None, n_jobs) if surrogate == "spigot" else None
-    return _through(*batch, form.lead, handle, project, step).to(dtype).reshape(scores.shape)
+    dtype, batch, form = prepare(False, structure, scores, {**(additional or {}), **more}, lengths, 1.0, mask)
+    handle = handle_of(structure, form.extra, 1e-9, None, n_jobs, argmax="map")
+    project = handle_of(structure, form.extra, 1e-9, None, n_jobs) if surrogate == "spigot" else None
+    return _through(*batch, form.lead, handle, project, step)[0].to(dtype).reshape(scores.shape)

@@ -32,18 +32,18 @@ def structures_and_weights(scores, additional, rows, handle, keys, dtype, lead):
     if torch.compiler.is_compiling():
         raise ValueError("return_structures is not for compiled programs; call it outside")
     if not len(scores):
-        return _nest([], lead), _nest([], lead)
+        return nest([], lead), nest([], lead)
     solved = _ops.solution_of(scores, additional, rows, handle, keys)
     results = solved.batch[:]
     weights = [result.weights for result in results]
     flat = _Weights.apply(scores, additional, solved, np.concatenate([np.zeros(0), *weights]))
     split = flat.to(dtype).split([len(own) for own in weights])
-    return _nest([result.structures for result in results], lead), _nest(list(split), lead)
+    return nest([result.structures for result in results], lead), nest(list(split), lead)
 
 
-def _nest(flat, lead):
+def nest(flat, lead):
     """Return a list with an entry for each sample as lists in lists along the leading axes."""
     if not lead:
         return flat[0]
     step = prod(lead[1:])
-    return [_nest(flat[k * step : (k + 1) * step], lead[1:]) for k in range(lead[0])] if len(lead) > 1 else flat
+    return [nest(flat[k * step : (k + 1) * step], lead[1:]) for k in range(lead[0])] if len(lead) > 1 else flat

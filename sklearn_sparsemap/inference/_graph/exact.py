@@ -1,6 +1,6 @@
 """The best assignment of a graph of logic factors and pairs, by a mixed-integer program with a time limit.
 
-Used by `_training` and `inference`.
+Used by `_layers`, `_training` and `inference`.
 """
 
 import warnings

@@ -7,6 +7,7 @@ from numbers import Integral
 import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Mapping, NDArray, Sequence
+from ..._core.keys import as_key
 from ..._core.validation import check_positive
 from .._base import Structure, as_bools, as_parts, solver_in_tensors
 from .arcs import usable_arcs
@@ -174,6 +175,9 @@ class Path(Structure):
 
     def _params(self):
         return {"edges": self.edges.tolist(), "source": self.source, "target": self.target}
+
+    def content(self) -> Any:
+        return as_key(self.edges), self.source, self.target
 
     def __repr__(self):
         return f"Path({len(self.edges)} edges, source={self.source}, target={self.target})"
