@@ -11,28 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from .ragged import RaggedArray
+from .tables import are_default, column_names, order_by
 from .validation import check_matrix, check_no_missing, is_missing, quoted
 
-
-def column_names(Y):
-    """Return the names of the columns of a table as a list; None for other objects.
-
-    Raises
-    ------
-    ValueError
-        If two columns have the same name.
-    """
-    # The attribute `columns` of a table of Arrow has the columns themselves.
-    names = getattr(Y, "column_names", None)
-    names = getattr(Y, "columns", None) if names is None else names
-    if names is None or getattr(Y, "ndim", 2) != 2:
-        return None
-    names, seen = list(names), set()
-    for name in names:
-        if name in seen:
-            raise ValueError(f"y has two columns {quoted(name)}; two labels have the same name, so rename one")
-        seen.add(name)
-    return names
+_NAME_COLUMNS = "name the columns of y as the labels, or pass an array in their order"
 
 
 def in_order(Y, classes, fitted=False):
@@ -58,24 +40,21 @@ def in_order(Y, classes, fitted=False):
     if names is None or classes is None:
         return Y
     labels = classes.tolist() if hasattr(classes, "tolist") else list(classes)
-    if names == labels:
-        return Y
-    if len(set(labels)) == len(labels) and set(names) == set(labels):
-        return Y.select(labels) if hasattr(Y, "column_names") else Y[labels]
-    unnamed = list(range(len(names)))
-    if names == unnamed or (fitted and labels == list(range(len(labels)))):
+    if fitted and are_default(labels) and set(names) != set(labels):
+        # The model was fitted with an array, so its labels have no names.
         return Y
     whose = "the labels that the model was fitted with" if fitted else "classes"
-    unknown, absent = [name for name in names if name not in labels], [name for name in labels if name not in names]
-    found = [f"y has the column {quoted(unknown[0])}, which is not among {whose}"] if unknown else []
-    found += [f"y has no column {quoted(absent[0])}, which is among {whose}"] if absent else []
-    raise ValueError(f"{'; '.join(found)}; name the columns of y as the labels, or pass an array in their order")
+    order = order_by(names, labels, "y", "column", whose, remedy=_NAME_COLUMNS)
+    if order is None:
+        return Y
+    return Y.select(labels) if hasattr(Y, "column_names") else Y[labels]
 
 
 def read_known(Y):
     """Return an indicator matrix without missing entries, and a mask of its known labels (None if all are known).
 
-    NaN, None and the missing values of pandas are missing.
+    NaN, None and the missing values of pandas are missing. Numbers that an array or table holds as objects, such as
+    columns of pandas' nullable types, become floats.
     """
     if sparse.issparse(Y):
         return check_matrix(Y, "y"), None
@@ -88,6 +67,8 @@ def read_known(Y):
         return Y, None
     if values.dtype == object:
         entries = values.ravel().tolist()
+        if all(isinstance(entry, numbers.Real) for entry in entries):
+            Y = values = values.astype(np.float64)
         missing = np.array([entry is None or is_missing(entry) for entry in entries], bool).reshape(values.shape)
     elif values.dtype.kind == "f":
         entries, missing = [], np.isnan(values)

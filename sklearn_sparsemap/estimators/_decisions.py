@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._core.annotations import Any, ArrayLike, NDArray
 from .._core.doc_link import DocLinkMixin
 from .._core.ragged import RaggedArray
+from .._core.tables import by_samples
 from .._core.validation import (
     FRACTION,
     N_JOBS,
@@ -269,6 +270,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
             `early_stopping` is the fraction of the samples to hold out, and validation samples are given.
         """
         check_parameters(self)
+        sample_weight = by_samples(sample_weight, X, "sample_weight")
         solver = self._resolve_solver()
         X = self._check_X(X, reset=True)
         structures, values = check_training(self.structure, X, y)
@@ -475,6 +477,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         score : float
         """
         check_is_fitted(self)
+        sample_weight = by_samples(sample_weight, X, "sample_weight")
         X = self._check_X(X, reset=False)
         structures = structures_for(self._structure, X)
         values = check_values(structures, y, "y")

@@ -10,7 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from .._core.annotations import Any, NDArray, Self, Sequence
-from .._core.indicators import column_names, in_order, read_known
+from .._core.indicators import in_order, read_known
+from .._core.tables import column_names
 from .._core.validation import check_numbers, is_missing, quoted
 from ._label_constraints import LabelConstraint, _index_of
 

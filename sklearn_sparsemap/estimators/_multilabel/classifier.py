@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from ..._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
 from ..._core.blocks import blocks, dense
 from ..._core.indicators import label_sets, names_in, read_known
+from ..._core.tables import by_samples
 from ..._core.validation import (
     FRACTION,
     LARGEST_SCORE,
@@ -484,6 +485,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         task : LabelTask
             Without the samples that violate a constraint.
         """
+        sample_weight = by_samples(sample_weight, X, "sample_weight")
         if first:
             y, classes, named = begin_names(y, classes, self.constraints, partial)
         else:

@@ -11,8 +11,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from ..._core.blocks import blocks, dense
-from ..._core.indicators import as_indicator, column_names, in_order, label_sets, names_in
+from ..._core.indicators import as_indicator, in_order, label_sets, names_in
 from ..._core.ragged import RaggedArray
+from ..._core.tables import column_names
 from ..._core.validation import check_magnitude, check_matrix, first_of, keep_text, name_array
 from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of

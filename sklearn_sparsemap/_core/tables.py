@@ -1,0 +1,186 @@
+"""Tables with names: arguments are put in the order of the names that they belong to, or refused.
+
+A table is a DataFrame or Series, of any library. Series of pandas have names of rows only; tables of polars and Arrow have
+names of columns only. An axis with the names 0, 1, 2 and so on, in this order, counts as unnamed, because that is what
+pandas writes if nobody gives names: it is taken by position, unless other names say that its order is another.
+
+Most rooms use this file.
+"""
+
+import numpy as np
+
+from .validation import first_of, quoted
+
+_BY_POSITION = "or pass {}.to_numpy() to give them by position"
+
+
+def column_names(table, name="y"):
+    """Return the names of the columns of a table as a list; None for other objects.
+
+    Raises
+    ------
+    ValueError
+        If two columns have the same name.
+    """
+    # The attribute `columns` of a table of Arrow has the columns themselves.
+    names = getattr(table, "column_names", None)
+    names = getattr(table, "columns", None) if names is None else names
+    if names is None or getattr(table, "ndim", 2) != 2:
+        return None
+    names, seen = list(names), set()
+    for each in names:
+        if each in seen:
+            raise ValueError(f"{name} has two columns {quoted(each)}; two labels have the same name, so rename one")
+        seen.add(each)
+    return names
+
+
+def row_names(table):
+    """Return the index of a table of pandas as a list; None for other objects."""
+    index = table.index if hasattr(table, "iloc") else None
+    return index.tolist() if hasattr(index, "tolist") else None
+
+
+def are_default(names):
+    """Tell whether names are 0, 1, 2 and so on, in this order."""
+    return names == list(range(len(names)))
+
+
+def is_named(table):
+    """Tell whether a table has names of rows or columns other than 0, 1, 2 and so on."""
+    names = row_names(table), column_names(table)
+    return any(own is not None and not are_default(own) for own in names)
+
+
+def order_by(given, wanted, name, noun, whose, *, more=False, default=True, remedy=None):
+    """Return the places of wanted names among given ones; None if the order is the same, or given names are no names.
+
+    Parameters
+    ----------
+    given : list or None
+        The names of an axis.
+    wanted : list
+        The names in the order that is needed.
+    name, noun, whose : str
+        The argument, its kind of axis (such as "column"), and the origin of `wanted`, for messages.
+    more : bool, default=False
+        Whether the axis may have more names than are wanted, as a table of values that is made once.
+    default : bool, default=True
+        Whether the names 0, 1, 2 and so on are no names.
+    remedy : str, default=None
+        End of the message. By default, it says how to give the axis by position.
+
+    Raises
+    ------
+    ValueError
+        If the names are not those wanted, or one is there twice.
+    """
+    if given is None or given == wanted:
+        return None
+    place_of = {each: place for place, each in enumerate(given)}
+    absent = [each for each in wanted if each not in place_of]
+    fits = len(given) == len(wanted) or (more and not are_default(given))
+    if fits and not absent and len(place_of) == len(given):
+        return [place_of[each] for each in wanted]
+    if default and are_default(given):
+        return None
+    remedy = f"name the {noun}s of {name} like these, {_BY_POSITION.format(name)}" if remedy is None else remedy
+    if len(place_of) < len(given):
+        twice = next(each for i, each in enumerate(given) if place_of[each] != i)
+        raise ValueError(f"{name} has the {noun} {quoted(twice)} twice, so its order is ambiguous; {remedy}")
+    known = set(wanted)
+    unknown = [each for each in given if each not in known]
+    found = [f"{name} has the {noun} {quoted(unknown[0])}, which is not among {whose}"] if unknown and not more else []
+    found += [f"{name} has no {noun} {quoted(absent[0])}, which is among {whose}"] if absent else []
+    # The same names, one of them several times in `wanted`.
+    found = found or [f"{whose} contain names twice, so the order of {name} is ambiguous"]
+    raise ValueError(f"{'; '.join(found)}; {remedy}")
+
+
+def aligned(table, *axes, name, whose, more=False):
+    """Return a table as an array in the order of names; arguments without names are returned as they are.
+
+    Parameters
+    ----------
+    table : object
+        An argument in the user's form.
+    *axes : list
+        The names of each axis, in the order that is needed.
+    name, whose : str
+        The argument, and the origin of the names, for messages.
+    more : bool, default=False
+        Whether the table may have more names than are needed.
+
+    Raises
+    ------
+    ValueError
+        If its names are not those needed.
+
+    Notes
+    -----
+    If both axes need the same names, and only one of them has any, the other has the same order. So square tables of
+    polars, which have no names of rows, can be read.
+    """
+    if not hasattr(table, "to_numpy") or getattr(table, "ndim", 0) != len(axes):
+        return table
+    given = (row_names(table), column_names(table, name))[: len(axes)]
+    if len(axes) == 2 and axes[0] == axes[1]:
+        named = [own for own in given if own is not None and not (are_default(own) and own != axes[0])]
+        given = named * 2 if len(named) == 1 else given
+    values = table.to_numpy()
+    for axis, (own, wanted, noun) in enumerate(zip(given, axes, ("row", "column"))):
+        order = order_by(own, list(wanted), name, noun, whose, more=more)
+        values = values if order is None else values.take(order, axis)
+    return values
+
+
+def as_mapping(series, name):
+    """Return a Series with names as a dict from name to value; other objects as they are.
+
+    Parameters
+    ----------
+    series : object
+        An argument in the user's form.
+    name : str
+        The argument, for messages.
+
+    Raises
+    ------
+    ValueError
+        If a name is there twice.
+    """
+    names = row_names(series) if getattr(series, "ndim", 0) == 1 else None
+    if names is None or are_default(names):
+        return series
+    if len(set(names)) < len(names):
+        twice = first_of([quoted(each) for i, each in enumerate(names) if each in names[:i]])
+        raise ValueError(f"{name} has entries twice: {twice}; give each name one value")
+    return dict(zip(names, series.tolist()))
+
+
+def by_samples(values, X, name):
+    """Return values of samples in the order of the index of X, if both have an index.
+
+    Parameters
+    ----------
+    values : object
+        One entry or row for each sample, in the user's form.
+    X : object
+        The samples, in the user's form.
+    name : str
+        The argument, for messages.
+
+    Raises
+    ------
+    ValueError
+        If the indexes have different entries.
+    """
+    if not hasattr(values, "iloc") or not hasattr(X, "iloc") or values.index.equals(X.index):
+        return values
+    given, wanted = row_names(values), row_names(X)
+    if len(given) != len(wanted):
+        # A later check names both numbers.
+        return values
+    remedy = f"write {name}.loc[X.index], {_BY_POSITION.format(name)}"
+    order = order_by(given, wanted, name, "index", "the index of X", default=False, remedy=remedy)
+    return values if order is None else values.iloc[order]
