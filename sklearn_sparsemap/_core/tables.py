@@ -1,13 +1,11 @@
 """Tables with names: arguments are put in the order of the names that they belong to, or refused.
 
-A table is a DataFrame or Series, of any library. Series of pandas have names of rows only; tables of polars and Arrow have
-names of columns only. An axis with the names 0, 1, 2 and so on, in this order, counts as unnamed, because that is what
-pandas writes if nobody gives names: it is taken by position, unless other names say that its order is another.
+A table is a DataFrame or Series, of any library. Series of pandas have names of rows only; tables of polars and Arrow
+have names of columns only. An axis with the names 0, 1, 2 and so on, in this order, counts as unnamed, because pandas
+writes these if nobody gives names. It is taken by position, unless the names that are needed are the same numbers.
 
 Most rooms use this file.
 """
-
-import numpy as np
 
 from .validation import first_of, quoted
 
@@ -158,7 +156,7 @@ def as_mapping(series, name):
     return dict(zip(names, series.tolist()))
 
 
-def by_samples(values, X, name):
+def by_samples(values, X, name, of="X"):
     """Return values of samples in the order of the index of X, if both have an index.
 
     Parameters
@@ -167,8 +165,8 @@ def by_samples(values, X, name):
         One entry or row for each sample, in the user's form.
     X : object
         The samples, in the user's form.
-    name : str
-        The argument, for messages.
+    name, of : str
+        The two arguments, for messages.
 
     Raises
     ------
@@ -181,6 +179,6 @@ def by_samples(values, X, name):
     if len(given) != len(wanted):
         # A later check names both numbers.
         return values
-    remedy = f"write {name}.loc[X.index], {_BY_POSITION.format(name)}"
-    order = order_by(given, wanted, name, "index", "the index of X", default=False, remedy=remedy)
+    remedy = f"write {name}.loc[{of}.index], {_BY_POSITION.format(name)}"
+    order = order_by(given, wanted, name, "index", f"the index of {of}", default=False, remedy=remedy)
     return values if order is None else values.iloc[order]

@@ -22,10 +22,10 @@ def as_group_weights(
     Parameters
     ----------
     group_weights : {"uniform", "log2", "sqrt"}, dict or array-like of shape (n_groups,)
-        The weights themselves, for a dict or a Series with an index by the names of groups, or a rule. ``"uniform"`` is 1 for each group.
-        ``"log2"`` is the base-2 logarithm of the size, as in [1]_, section 5: large groups are penalised more, and
-        groups of one feature are never shrunk. ``"sqrt"`` is the square root of the size, which is common in
-        statistics: groups of noise are then treated equally, whatever their size.
+        The weights themselves, for a dict or a Series with an index by the names of groups, or a rule.
+        ``"uniform"`` is 1 for each group. ``"log2"`` is the base-2 logarithm of the size, as in [1]_, section 5: large
+        groups are penalised more, and groups of one feature are never shrunk. ``"sqrt"`` is the square root of the
+        size, which is common in statistics: groups of noise are then treated equally, whatever their size.
     sizes : array-like of shape (n_groups,)
         Number of features of each group. An empty group is treated like a group of one feature.
     names : sequence of length n_groups, default=None

@@ -542,7 +542,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         return getattr(self, "feature_names_in_", range(self.n_features_in_))
 
     def _by_labels(self, name, values, *axes):
-        """Return assigned weights with their first axis in the order of the labels, and the others in that of `axes`."""
+        """Return assigned weights in the order of names: the first axis in that of the labels."""
         whose = "the labels and the names of the features"
         return aligned(values, self._names_of_outputs(), *axes, name=name, whose=whose)
 
