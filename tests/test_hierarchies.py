@@ -550,13 +550,14 @@ def test_tables_of_edges():
     pd = pytest.importorskip("pandas")
     edges = [("dog", "animal"), ("cat", "animal"), ("animal", None)]
     wanted = ["animal", "dog", "cat"]
-    frame = pd.DataFrame(edges, columns=["name", "above"])
+    frame = pd.DataFrame(edges, columns=["id", "parent_id"])
     turned = pd.DataFrame({"Parent": ["animal", "animal", ""], "Child": ["dog", "cat", "animal"]})
     for own in (edges, frame, frame.fillna(np.nan), turned, np.array([edge for edge in edges if edge[1]])):
         hierarchy = Hierarchy.from_edges(own)
         assert hierarchy.labels == wanted and hierarchy.pairs(wanted) == [(1, 0), (2, 0)]
-    with pytest.raises(ValueError, match="a table of edges has two columns, child and parent; got 3"):
-        Hierarchy.from_edges(pd.DataFrame(LEVELS))
+    for unknown in (pd.DataFrame(LEVELS), pd.DataFrame(edges, columns=["name", "above"])):
+        with pytest.raises(ValueError, match="call the start of an arc one of parent, .* and its end one of child, "):
+            Hierarchy.from_edges(unknown)
     with pytest.raises(ValueError, match=r"edges\[1\] is .*, without a child"):
         Hierarchy.from_edges([("a", "b"), (None, "b")])
 

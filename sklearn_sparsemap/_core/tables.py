@@ -9,6 +9,9 @@ Most rooms use this file.
 
 from .validation import first_of, quoted
 
+# Names of the columns of a table of arcs: the start of an arc, and its end. In a hierarchy arcs lead to children.
+_STARTS = ("parent", "parent_id", "source", "from", "tail")
+_ENDS = ("child", "child_id", "target", "to", "head", "id")
 _BY_POSITION = "or pass {}.to_numpy() to give them by position"
 
 
@@ -154,6 +157,44 @@ def as_mapping(series, name):
         twice = first_of([quoted(each) for i, each in enumerate(names) if each in names[:i]])
         raise ValueError(f"{name} has entries twice: {twice}; give each name one value")
     return dict(zip(names, series.tolist()))
+
+
+def rows_of(table):
+    """Return the rows of a table, or of an array, as lists."""
+    names = column_names(table, "the table")
+    return list(map(list, table)) if names is None else list(map(list, zip(*(table[name].to_list() for name in names))))
+
+
+def read_arcs(table, name, remedy="or pass a list of pairs"):
+    """Return the rows (start, end) of a table of arcs, whose columns have known names; other columns are not read.
+
+    Columns without names are the start and the end.
+
+    Parameters
+    ----------
+    table : DataFrame
+    name, remedy : str
+        The argument, and the end of the message.
+
+    Raises
+    ------
+    ValueError
+        If there are not exactly one column of starts and one of ends.
+    """
+    columns = column_names(table, name)
+    if are_default(columns) and len(columns) == 2:
+        return rows_of(table)
+    known = {each: str(each).lower() for each in columns}
+    starts, ends = ([each for each in columns if known[each] in own] for own in (_STARTS, _ENDS))
+    if len(ends) > 1:
+        # In a table of nodes with a number each, such as id, child and parent, the number is not the end.
+        ends = [each for each in ends if known[each] != "id"]
+    if len(starts) != 1 or len(ends) != 1:
+        raise ValueError(
+            f"{name} has the columns {first_of(list(map(quoted, columns)))}; call the start of an arc one of "
+            f"{', '.join(_STARTS)}, and its end one of {', '.join(_ENDS)}, {remedy}"
+        )
+    return [list(pair) for pair in zip(table[starts[0]].to_list(), table[ends[0]].to_list())]
 
 
 def by_samples(values, X, name, of="X"):
