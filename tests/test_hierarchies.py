@@ -556,7 +556,7 @@ def test_tables_of_edges():
         hierarchy = Hierarchy.from_edges(own)
         assert hierarchy.labels == wanted and hierarchy.pairs(wanted) == [(1, 0), (2, 0)]
     for unknown in (pd.DataFrame(LEVELS), pd.DataFrame(edges, columns=["name", "above"])):
-        with pytest.raises(ValueError, match="call the start of an arc one of parent, .* and its end one of child, "):
+        with pytest.raises(ValueError, match=r"call the start of an arc one of parent, .* and its end one of child, "):
             Hierarchy.from_edges(unknown)
     with pytest.raises(ValueError, match=r"edges\[1\] is .*, without a child"):
         Hierarchy.from_edges([("a", "b"), (None, "b")])

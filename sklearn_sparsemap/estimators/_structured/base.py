@@ -99,7 +99,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
 
     Other rooms use some private methods: `conformal` and `inspection/_explain.py` call `_check_predict`,
     `_check_gibbs` (by which they also tell these estimators), `_as_labels` and `_no_labels`, and read `_current` and
-    `_structure`. `conformal` also calls `_task` and `_scores`, and `inspection/_explain.py` `_infer`.
+    `_structure`. `conformal` also calls `_task` and `_scores`, and reads `_learned`; `inspection/_explain.py` calls
+    `_infer`.
     `plotting/_graphs/factor_graph.py` calls `_check_predict` and `_task`.
     `estimators/_learners.py` calls `_check_whole`, `_check_task` and `_check_same_structure`,
     `estimators/_state/export.py` calls `_check_whole`, and `distributed/_phases.py` sets `_learned_columns`.
