@@ -7,8 +7,6 @@ writes these if nobody gives names. It is taken by position, unless the names th
 Most rooms use this file.
 """
 
-from .validation import first_of, quoted
-
 # Names of the columns of a table of arcs: the start of an arc, and its end. In a hierarchy arcs lead to children.
 _STARTS = ("parent", "parent_id", "source", "from", "tail")
 _ENDS = ("child", "child_id", "target", "to", "head", "id")
@@ -31,7 +29,7 @@ def column_names(table, name="y"):
     names, seen = list(names), set()
     for each in names:
         if each in seen:
-            raise ValueError(f"{name} has two columns {quoted(each)}; two labels have the same name, so rename one")
+            raise ValueError(f"{name} has two columns {_shown(each)}; two labels have the same name, so rename one")
         seen.add(each)
     return names
 
@@ -51,6 +49,17 @@ def is_named(table):
     """Tell whether a table has names of rows or columns other than 0, 1, 2 and so on."""
     names = row_names(table), column_names(table)
     return any(own is not None and not are_default(own) for own in names)
+
+
+def refuse_names(table, name):
+    """Raise ValueError for a table with names, because the argument has no names to compare them with."""
+    if hasattr(table, "to_numpy") and is_named(table):
+        names = row_names(table)
+        names = column_names(table, name) if names is None or are_default(names) else names
+        raise ValueError(
+            f"{name} has names, such as {_shown(names[0])}, but is taken by position; put it in order, and pass "
+            f"{name}.to_numpy()"
+        )
 
 
 def order_by(given, wanted, name, noun, whose, *, more=False, default=True, remedy=None):
@@ -88,11 +97,11 @@ def order_by(given, wanted, name, noun, whose, *, more=False, default=True, reme
     remedy = f"name the {noun}s of {name} like these, {_BY_POSITION.format(name)}" if remedy is None else remedy
     if len(place_of) < len(given):
         twice = next(each for i, each in enumerate(given) if place_of[each] != i)
-        raise ValueError(f"{name} has the {noun} {quoted(twice)} twice, so its order is ambiguous; {remedy}")
+        raise ValueError(f"{name} has the {noun} {_shown(twice)} twice, so its order is ambiguous; {remedy}")
     known = set(wanted)
     unknown = [each for each in given if each not in known]
-    found = [f"{name} has the {noun} {quoted(unknown[0])}, which is not among {whose}"] if unknown and not more else []
-    found += [f"{name} has no {noun} {quoted(absent[0])}, which is among {whose}"] if absent else []
+    found = [f"{name} has the {noun} {_shown(unknown[0])}, which is not among {whose}"] if unknown and not more else []
+    found += [f"{name} has no {noun} {_shown(absent[0])}, which is among {whose}"] if absent else []
     # The same names, one of them several times in `wanted`.
     found = found or [f"{whose} contain names twice, so the order of {name} is ambiguous"]
     raise ValueError(f"{'; '.join(found)}; {remedy}")
@@ -154,8 +163,8 @@ def as_mapping(series, name):
     if names is None or are_default(names):
         return series
     if len(set(names)) < len(names):
-        twice = first_of([quoted(each) for i, each in enumerate(names) if each in names[:i]])
-        raise ValueError(f"{name} has entries twice: {twice}; give each name one value")
+        twice = next(each for i, each in enumerate(names) if each in names[:i])
+        raise ValueError(f"{name} has the entry {_shown(twice)} twice; give each name one value")
     return dict(zip(names, series.tolist()))
 
 
@@ -191,19 +200,20 @@ def read_arcs(table, name, remedy="or pass a list of pairs"):
         ends = [each for each in ends if known[each] != "id"]
     if len(starts) != 1 or len(ends) != 1:
         raise ValueError(
-            f"{name} has the columns {first_of(list(map(quoted, columns)))}; call the start of an arc one of "
+            f"{name} has the columns {', '.join(map(_shown, columns))}; call the start of an arc one of "
             f"{', '.join(_STARTS)}, and its end one of {', '.join(_ENDS)}, {remedy}"
         )
     return [list(pair) for pair in zip(table[starts[0]].to_list(), table[ends[0]].to_list())]
 
 
 def by_samples(values, X, name, of="X"):
-    """Return values of samples in the order of the index of X, if both have an index.
+    """Return values of samples as an array, in the order of the index of X if both have an index.
 
     Parameters
     ----------
     values : object
-        One entry or row for each sample, in the user's form.
+        One entry or row for each sample, in the user's form. If they are values of steps, a list of Series may have the
+        indexes of tables in a list X.
     X : object
         The samples, in the user's form.
     name, of : str
@@ -214,12 +224,23 @@ def by_samples(values, X, name, of="X"):
     ValueError
         If the indexes have different entries.
     """
-    if not hasattr(values, "iloc") or not hasattr(X, "iloc") or values.index.equals(X.index):
+    if isinstance(values, list | tuple) and any(hasattr(own, "iloc") for own in values):
+        # Values of steps. A sample, too, may be a table with an index.
+        samples = list(X) if isinstance(X, list | tuple) and len(X) == len(values) else [None] * len(values)
+        return [by_samples(own, x, f"{name}[{i}]", f"{of}[{i}]") for i, (own, x) in enumerate(zip(values, samples))]
+    if not hasattr(values, "iloc"):
         return values
+    if not hasattr(X, "iloc") or values.index.equals(X.index):
+        return values.to_numpy()
     given, wanted = row_names(values), row_names(X)
     if len(given) != len(wanted):
         # A later check names both numbers.
-        return values
+        return values.to_numpy()
     remedy = f"write {name}.loc[{of}.index], {_BY_POSITION.format(name)}"
     order = order_by(given, wanted, name, "index", f"the index of {of}", default=False, remedy=remedy)
-    return values if order is None else values.iloc[order]
+    return values.iloc[order].to_numpy()
+
+
+def _shown(name):
+    text = repr(name)
+    return text if len(text) <= 80 else f"{text[:77]}..."

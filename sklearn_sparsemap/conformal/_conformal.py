@@ -388,8 +388,8 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         ):
             return
         warn_user(
-            "the estimator was fitted again after conformalize, so the sets do not keep the level; call conformalize with "
-            "samples that it was not fitted with"
+            "the estimator was fitted again after conformalize, so the sets do not keep the level; call conformalize "
+            "with samples that it was not fitted with"
         )
 
     def _check_fitted(self):

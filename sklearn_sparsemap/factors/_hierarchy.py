@@ -267,8 +267,8 @@ class Hierarchy(LabelConstraint):
             moved = [name for i, name in enumerate(names) if isinstance(name, str) and index.get(name, i) != i]
             if moved:
                 raise ValueError(
-                    f"{self!r} has the path {moved[0]!r}, which the labels have at another place; give the paths in the "
-                    "order of the labels, or name all labels by their paths"
+                    f"{self!r} has the path {moved[0]!r}, which the labels have at another place; give the paths in "
+                    "the order of the labels, or name all labels by their paths"
                 )
             pairs = [(i, index.get(path.rpartition("/")[0])) for path, i in index.items()]
             return [(i, parent) for i, parent in pairs if parent is not None]

@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from ..._core.blocks import blocks, dense
 from ..._core.indicators import as_indicator, in_order, label_sets, names_in
 from ..._core.ragged import RaggedArray
-from ..._core.tables import column_names
+from ..._core.tables import column_names, rows_of
 from ..._core.validation import check_magnitude, check_matrix, first_of, keep_text, name_array
 from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
@@ -316,6 +316,9 @@ def read_edges(label_graph, names, Y, weights, loops=True):
         if label_graph in ("full", "tree"):
             return mutual_information_tree(Y, weights)
         raise ValueError(f"label_graph={label_graph!r} is not one of 'full', 'tree', None, or an array of label pairs")
+    if column_names(label_graph, "label_graph") is not None:
+        # Python iterates tables by columns.
+        label_graph = rows_of(label_graph)
     try:
         pairs = [tuple(pair) for pair in label_graph]
     except TypeError as error:
