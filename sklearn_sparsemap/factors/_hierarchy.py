@@ -474,7 +474,8 @@ def _listed_parents(label, above):
     listed = above if hasattr(above, "__iter__") else (above,)
     listed = tuple(parent.item() if isinstance(parent, np.generic) else parent for parent in listed)
     for parent in listed:
-        if not isinstance(parent, str | numbers.Integral) or isinstance(parent, bool):
+        # A tuple is the name of a column with several levels.
+        if not isinstance(parent, str | numbers.Integral | tuple) or isinstance(parent, bool):
             raise ValueError(
                 f"Hierarchy: the parent of label {quoted(label)} is {quoted(parent)}; write a label by its index or "
                 "name, a list of labels, or None (or -1) at the top"

@@ -266,6 +266,9 @@ def read_names(classes, n_labels, constraints, fitted):
     if classes is None:
         return np.arange(n_labels)
     names = name_array(classes)
+    if names.shape == (n_labels, 2) and (names == [0, 1]).all():
+        # The classes of each label, as scikit-learn's MultiOutputClassifier takes them.
+        raise ValueError("classes are the names of the labels, not the two values of each; leave classes out")
     if names.ndim != 1 or len(names) != n_labels:
         raise ValueError(f"there are {n_labels} labels, but names of shape {names.shape}; name each column of Y")
     if len(set(names.tolist())) < n_labels:

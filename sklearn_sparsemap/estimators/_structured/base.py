@@ -474,8 +474,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
 
     @coef_.setter
     def coef_(self, values: Any) -> None:
+        known = self._current.coef
         values = self._by_labels("coef_", values, list(self._feature_names()))
-        self._edit(coef=check_coef(values, self._current.coef))
+        self._edit(coef=check_coef(values, known))
 
     def sparsify(self) -> Self:
         """Convert `coef_` to a CSR array, which takes less memory if most weights are zero.
