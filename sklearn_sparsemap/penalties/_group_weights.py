@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike, Mapping, NDArray, Sequence
-from .._core.tables import as_mapping
+from .._core.tables import aligned, as_mapping, row_names
 from .._core.validation import check_choice, check_not_negative, check_numbers, quoted
 
 
@@ -29,7 +29,7 @@ def as_group_weights(
     sizes : array-like of shape (n_groups,)
         Number of features of each group. An empty group is treated like a group of one feature.
     names : sequence of length n_groups, default=None
-        The names of the groups, for a dict or a Series. Default: their indices.
+        The names of the groups, for a dict or a Series. Default: the index of `sizes`, else their indices.
     others : {"uniform", "log2", "sqrt"}, default="uniform"
         The rule for groups that a dict or a Series does not name.
 
@@ -55,7 +55,11 @@ def as_group_weights(
     >>> as_group_weights({"age": 0.0}, [1, 2], names=["age", "words"])
     array([0., 1.])
     """
-    group_weights, sizes = as_mapping(group_weights, "group_weights"), np.asarray(sizes)
+    group_weights = as_mapping(group_weights, "group_weights")
+    if isinstance(as_mapping(sizes, "sizes"), Mapping):
+        names = row_names(sizes) if names is None else names
+        sizes = aligned(sizes, list(names), name="sizes", whose="the names of the groups")
+    sizes = np.asarray(sizes)
     if isinstance(group_weights, Mapping):
         return _weights_by_name(group_weights, as_group_weights(others, sizes), names)
     if isinstance(group_weights, str):

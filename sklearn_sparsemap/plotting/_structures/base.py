@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self
+from ..._core.tables import refuse_names
 from ..._core.unwrap import single_sample, transformed_sample
 from ..._core.validation import check_positive, quoted
 from .._base import Display, unwrap_fitted
@@ -34,6 +35,7 @@ class StructuresDisplay(Display):
         elif not hasattr(structures, "__len__") or weights is None:
             structures, weights = _split_pairs(structures)
         weights = _check_weights(weights, len(structures))
+        refuse_names(marginals, "marginals")
         if marginals is not None:
             marginals = self._read_marginals(np.asarray(marginals, dtype=np.float64))
             if self._n_columns is None:
