@@ -131,7 +131,8 @@ def aligned(table, *axes, name, whose, more=False):
     If both axes need the same names, and only one of them has any, the other has the same order. So square tables of
     polars, which have no names of rows, can be read.
     """
-    if not hasattr(table, "to_numpy") or getattr(table, "ndim", 0) != len(axes):
+    # Tables of polars have no `ndim`.
+    if not hasattr(table, "to_numpy") or len(getattr(table, "shape", ())) != len(axes):
         return table
     given = (row_names(table), column_names(table, name))[: len(axes)]
     if len(axes) == 2 and axes[0] == axes[1]:
@@ -207,7 +208,7 @@ def read_arcs(table, name, remedy="or pass a list of pairs"):
 
 
 def by_samples(values, X, name, of="X"):
-    """Return values of samples as an array, in the order of the index of X if both have an index.
+    """Return values of samples in the order of the index of X if both have an index; a Series becomes an array.
 
     Parameters
     ----------
@@ -230,15 +231,14 @@ def by_samples(values, X, name, of="X"):
         return [by_samples(own, x, f"{name}[{i}]", f"{of}[{i}]") for i, (own, x) in enumerate(zip(values, samples))]
     if not hasattr(values, "iloc"):
         return values
-    if not hasattr(X, "iloc") or values.index.equals(X.index):
-        return values.to_numpy()
     given, wanted = row_names(values), row_names(X)
-    if len(given) != len(wanted):
-        # A later check names both numbers.
-        return values.to_numpy()
-    remedy = f"write {name}.loc[{of}.index], {_BY_POSITION.format(name)}"
-    order = order_by(given, wanted, name, "index", f"the index of {of}", default=False, remedy=remedy)
-    return values.iloc[order].to_numpy()
+    # A later check names different numbers of samples.
+    if wanted is not None and len(given) == len(wanted):
+        remedy = f"write {name}.loc[{of}.index], {_BY_POSITION.format(name)}"
+        order = order_by(given, wanted, name, "index", f"the index of {of}", default=False, remedy=remedy)
+        values = values if order is None else values.iloc[order]
+    # Columns still have names.
+    return values.to_numpy() if values.ndim == 1 else values
 
 
 def _shown(name):

@@ -247,7 +247,7 @@ def _in_order_of_scores(additional, scores):
             raise ValueError(f"scores[{i}] has other columns than scores[0]; give all samples the same, in one order")
 
     def ordered(value, name):
-        axes = [names] * getattr(value, "ndim", 0)
+        axes = [names] * len(getattr(value, "shape", ()))
         return aligned(value, *axes, name=name, whose="the columns of the scores")
 
     return {

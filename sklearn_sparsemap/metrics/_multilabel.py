@@ -7,6 +7,7 @@ from scipy import sparse
 
 from .._core.annotations import Any, ArrayLike
 from .._core.indicators import as_indicator, as_numbers, label_sets, names_in, same_order
+from .._core.tables import are_default, column_names
 from .._core.validation import check_matrix
 from ._flatten import weighted_mean, weights_of
 
@@ -121,6 +122,12 @@ def hierarchical_f1_score(
         raise ValueError(f"average={average!r} is not one of 'micro', 'samples'")
     if not hasattr(hierarchy, "close"):
         raise ValueError(f"hierarchy must be a sklearn_sparsemap.factors.Hierarchy; got {hierarchy!r}")
+    orders = column_names(y_true, "y_true"), column_names(y_pred, "y_pred")
+    if None not in orders and orders[0] != orders[1] and are_default(list(hierarchy.labels or [])):
+        raise ValueError(
+            "y_true and y_pred have their columns in different orders, and the labels of the hierarchy have no names; "
+            "put both in the order of the hierarchy, or make it by Hierarchy.from_edges"
+        )
     true, pred = map(hierarchy.close, _check_pair(y_true, y_pred, hierarchy.labels))
     sample_weight = weights_of(sample_weight, y_true, true.shape[0])
     if average == "samples":

@@ -224,6 +224,9 @@ def begin_names(Y, classes, constraints=None, partial=False):
     The labels are `classes`; by default the names of the columns, or for collections the sorted names. They are None
     for a matrix without names. The parameters are those of `validate_samples` and of the estimator.
     """
+    if isinstance(classes, list | tuple) and classes and all(np.array_equal(own, [0, 1]) for own in classes):
+        # The classes of each label, as scikit-learn's MultiOutputClassifier takes them.
+        raise ValueError("classes are the names of the labels, not the two values of each; leave classes out")
     samples = label_sets(Y)
     if samples is not None:
         if classes is None and partial:
@@ -266,9 +269,6 @@ def read_names(classes, n_labels, constraints, fitted):
     if classes is None:
         return np.arange(n_labels)
     names = name_array(classes)
-    if names.shape == (n_labels, 2) and (names == [0, 1]).all():
-        # The classes of each label, as scikit-learn's MultiOutputClassifier takes them.
-        raise ValueError("classes are the names of the labels, not the two values of each; leave classes out")
     if names.ndim != 1 or len(names) != n_labels:
         raise ValueError(f"there are {n_labels} labels, but names of shape {names.shape}; name each column of Y")
     if len(set(names.tolist())) < n_labels:
