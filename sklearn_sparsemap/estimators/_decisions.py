@@ -259,7 +259,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
             True values V, which are maximised: costs are negative values. -inf forbids a part. If the columns have
             names, later calls match them.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples in the mean loss.
+            Weights of the samples in the mean loss. If it and X have an index, it is put in the order of X.
         X_val, y_val : as `X` and `y`, default=None
             Validation samples for early stopping, as with ``early_stopping=True``, but no samples of `X` are held out.
 

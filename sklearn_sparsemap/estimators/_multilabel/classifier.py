@@ -365,6 +365,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             each sample. NaN in an indicator matrix is an unknown label. Unknown labels are free, except if a hierarchy
             implies them.
         sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples. If it and X have an index, it is put in the order of X.
         classes : array-like of shape (n_labels,), default=None
             Names of the columns of an indicator matrix, or all names that can occur in collections. By default, the
             names of the columns of a DataFrame, the sorted names of collections, else those of a `Hierarchy` from
