@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from internals import aligned, as_mapping, by_samples, order_by
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -25,8 +26,6 @@ from sklearn_sparsemap import (
     StructuredSparseMAPClassifier,
     sparsemap,
 )
-from sklearn_sparsemap._core.blocks import dense
-from sklearn_sparsemap._core.tables import aligned, as_mapping, by_samples, order_by
 from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.factors import AtMost, FactorGraph, Hierarchy, Implies, Knapsack, Label
 from sklearn_sparsemap.losses import FenchelYoungLoss
@@ -197,6 +196,10 @@ def test_square_tables_with_names_of_columns_only():
     expected = values[np.ix_([2, 0, 1], [2, 0, 1])]
     for table in (pl.DataFrame(values, schema=names), pd.DataFrame(values, columns=names), pd.DataFrame(values, names)):
         np.testing.assert_array_equal(aligned(table, wanted, wanted, name="cost", whose="the labels"), expected)
+
+
+def dense(coef):
+    return coef.toarray() if hasattr(coef, "toarray") else coef
 
 
 # -- Samples ----------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def is_named(table):
 
 def refuse_names(table, name):
     """Raise ValueError for a table with names, because the argument has no names to compare them with."""
-    if hasattr(table, "to_numpy") and is_named(table):
+    if is_named(table):
         names = row_names(table)
         names = column_names(table, name) if names is None or are_default(names) else names
         raise ValueError(

@@ -225,7 +225,7 @@ def check_numbers(values, name, named=False):
     ValueError
         If they are not real numbers, or have names. (NumPy would drop the imaginary parts of complex numbers.)
     """
-    if not named:
+    if not named and hasattr(values, "to_numpy"):
         refuse_names(values, name)
     if not isinstance(values, np.ndarray) and sparse.issparse(values):
         raise ValueError(f"{name} must be dense; got a sparse matrix. Use {name}.toarray()")

@@ -228,7 +228,8 @@ def batch_of(structure, scores, additional):
     many = is_batch(scores, ndim)
     if many and len(scores) == 0:
         raise ValueError("scores is empty; there must be at least one sample")
-    additional = _in_order_of_scores(additional, scores if many else [scores])
+    if hasattr(scores[0] if many else scores, "to_numpy"):
+        additional = _in_order_of_scores(additional, scores if many else [scores])
     flat, shapes = _join_scores(scores, ndim) if many else _join_scores([scores], ndim, "scores")
     per_sample = {name for name in additional if many and _is_per_sample(additional[name], structure, shapes, name)}
     label = "scores[{}]" if many else "scores"
@@ -239,7 +240,7 @@ def batch_of(structure, scores, additional):
 
 def _in_order_of_scores(additional, scores):
     """Return additional scores with named axes in the order of the columns of the scores, if these have names."""
-    names = column_names(scores[0], "scores") if hasattr(scores[0], "to_numpy") else None
+    names = column_names(scores[0], "scores")
     if names is None or are_default(names):
         return additional
     for i, own in enumerate(scores):

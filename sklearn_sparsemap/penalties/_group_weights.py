@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike, Mapping, NDArray, Sequence
-from .._core.tables import aligned, as_mapping, row_names
+from .._core.tables import aligned, as_mapping, is_named, row_names
 from .._core.validation import check_choice, check_not_negative, check_numbers, quoted
 
 
@@ -55,8 +55,9 @@ def as_group_weights(
     >>> as_group_weights({"age": 0.0}, [1, 2], names=["age", "words"])
     array([0., 1.])
     """
-    group_weights = as_mapping(group_weights, "group_weights")
-    if isinstance(as_mapping(sizes, "sizes"), Mapping):
+    if hasattr(group_weights, "iloc"):
+        group_weights = as_mapping(group_weights, "group_weights")
+    if hasattr(sizes, "iloc") and is_named(sizes):
         names = row_names(sizes) if names is None else names
         sizes = aligned(sizes, list(names), name="sizes", whose="the names of the groups")
     sizes = np.asarray(sizes)

@@ -207,7 +207,7 @@ class LabelSetClassifier(
         ValueError
             If `known` is not as described, or no set that satisfies the constraints agrees with it.
         """
-        known = by_samples(known, X, "known")
+        known = None if known is None else by_samples(known, X, "known")
         X = self._check_predict(X)
         check_parameters(self, ["decision", "threshold"])
         if map_time_limit is not None:
@@ -245,7 +245,7 @@ class LabelSetClassifier(
         score : float
         """
         check_is_fitted(self)
-        sample_weight = by_samples(sample_weight, X, "sample_weight")
+        sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
         filled, known = read_known(self._in_order(y))
         if np.ndim(filled) == 2:
             filled = filled if sparse.issparse(filled) else np.asarray(filled)

@@ -486,7 +486,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         task : LabelTask
             Without the samples that violate a constraint.
         """
-        sample_weight = by_samples(sample_weight, X, "sample_weight")
+        sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
         if first:
             y, classes, named = begin_names(y, classes, self.constraints, partial)
         else:

@@ -62,7 +62,7 @@ def validate_samples(estimator, X, y, *, reset, classes=None, partial=False, has
     single : bool
         Whether y has one label for each sample.
     """
-    is_table = column_names(y) is not None
+    is_table = not isinstance(y, np.ndarray) and column_names(y) is not None
     if isinstance(X, RaggedArray):
         raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
     check_target(y, _SEVERAL_LABELS)
@@ -235,7 +235,7 @@ def begin_names(Y, classes, constraints=None, partial=False):
             # A set, of all names in the partitions of data, has no order.
             classes = _sorted_names(names_in(samples) if classes is None else dict.fromkeys(classes), constraints)
         return as_indicator(samples, classes), classes, True
-    names = column_names(Y)
+    names = None if isinstance(Y, np.ndarray) else column_names(Y)
     if names is None:
         return Y, classes, False
     if classes is not None:

@@ -175,7 +175,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             for a label sequence without steps is empty. For a `LinearProgram`: a bool array of shape (n_samples,
             n_variables).
         """
-        known = by_samples(known, X, "known")
+        known = None if known is None else by_samples(known, X, "known")
         structure, X = self._check_predict(X)
         task = self._task(X)
         if map_time_limit is not None:
@@ -207,7 +207,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         marginals : ndarray of shape (n_samples, n_classes), or 1-D object array
             For structures, one array for each sample in the shape of its scores.
         """
-        known = by_samples(known, X, "known")
+        known = None if known is None else by_samples(known, X, "known")
         structure, X = self._check_predict(X)
 
         def run(task, scores, additional):
@@ -265,7 +265,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             For factor graphs, except those that are a single `StructureFactor` over all variables: LP-SparseMAP has
             marginals, but no distribution. Also if the data are not as described.
         """
-        known = by_samples(known, X, "known")
+        known = None if known is None else by_samples(known, X, "known")
         structure, X = self._check_predict(X)
 
         def run(task, scores, additional):
@@ -306,7 +306,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             If the data are not as described.
         """
         check_positive("k", k, integer=True)
-        known = by_samples(known, X, "known")
+        known = None if known is None else by_samples(known, X, "known")
         _, X = self._check_predict(X)
 
         def run(task, scores, additional):
@@ -379,7 +379,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         """
         self._check_gibbs("sample")
         check_positive("n_samples", n_samples, integer=True)
-        known = by_samples(known, X, "known")
+        known = None if known is None else by_samples(known, X, "known")
         (structure, X), rng = self._check_predict(X), check_random_state(random_state)
 
         def run(task, scores, additional):
@@ -415,7 +415,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         ValueError
             If the data are not as described, or no sample has a step.
         """
-        sample_weight = by_samples(sample_weight, X, "sample_weight")
+        sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
         structure, X = self._check_predict(X)
         return self._agreement(*self._samples_to_score(structure, X, y, sample_weight), self._learned.model)
 
@@ -742,7 +742,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             As `check_training_data` returns them.
         task : Task
         """
-        sample_weight = by_samples(sample_weight, X, "sample_weight")
+        sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
         X, y, sample_weight = without_empty(structure, X, y, sample_weight)
         X, gold, classes = check_training_data(self, structure, X, y, **options)
         step_weights = None
@@ -767,7 +767,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             self._mask = transitions.mask()
         task.mask = self._mask
         loss, cost = pair_of(self.loss, None)
-        if classes is not None:
+        if cost is not None and classes is not None:
             # A fold may lack a label that the cost has.
             labels = classes.tolist()
             cost = aligned(cost, labels, labels, name="cost", whose="the labels", more=True)

@@ -67,7 +67,9 @@ class GroupsMixin:
             # A coarse group contains all finer ones. If its size included their features, it would be discarded first,
             # together with them.
             sizes = np.bincount(groups.atom_of, minlength=groups.n_atoms)
-        weights = "sqrt" if self.group_weights is None else as_mapping(self.group_weights, "group_weights")
+        weights = "sqrt" if self.group_weights is None else self.group_weights
+        if hasattr(weights, "iloc"):
+            weights = as_mapping(weights, "group_weights")
         names = _names_of(self, groups) if isinstance(weights, Mapping) else None
         return groups, as_group_weights(weights, sizes, names, self._weights_of_others)
 

@@ -35,8 +35,8 @@ class StructuresDisplay(Display):
         elif not hasattr(structures, "__len__") or weights is None:
             structures, weights = _split_pairs(structures)
         weights = _check_weights(weights, len(structures))
-        refuse_names(marginals, "marginals")
         if marginals is not None:
+            refuse_names(marginals, "marginals")
             marginals = self._read_marginals(np.asarray(marginals, dtype=np.float64))
             if self._n_columns is None:
                 self._n_columns = marginals.shape[-1]
