@@ -261,3 +261,7 @@ def replace(patch, room, name, value):
 minimum_of_curve = modules_with("estimators", "minimum_of_curve")[0].minimum_of_curve
 # The choice between a usual strength and the best one.
 nearest_to_usual = modules_with("estimators", "nearest_to_usual")[0].nearest_to_usual
+# Names in an order, against a search one by one.
+aligned, as_mapping, by_samples, order_by = (
+    modules_with("_core", name)[0].__dict__[name] for name in ("aligned", "as_mapping", "by_samples", "order_by")
+)

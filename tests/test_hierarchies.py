@@ -25,6 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_sparsemap import MultilabelLPSparseMAP, lp_sparsemap, map_inference
 from sklearn_sparsemap.datasets import load_hierarchical_arff
 from sklearn_sparsemap.factors import AtMost, Hierarchy, Implies
+from sklearn_sparsemap.metrics import hierarchical_f1_score
 
 pd = pytest.importorskip("pandas")
 
@@ -550,13 +551,14 @@ def test_tables_of_edges():
     pd = pytest.importorskip("pandas")
     edges = [("dog", "animal"), ("cat", "animal"), ("animal", None)]
     wanted = ["animal", "dog", "cat"]
-    frame = pd.DataFrame(edges, columns=["name", "above"])
+    frame = pd.DataFrame(edges, columns=["id", "parent_id"])
     turned = pd.DataFrame({"Parent": ["animal", "animal", ""], "Child": ["dog", "cat", "animal"]})
     for own in (edges, frame, frame.fillna(np.nan), turned, np.array([edge for edge in edges if edge[1]])):
         hierarchy = Hierarchy.from_edges(own)
         assert hierarchy.labels == wanted and hierarchy.pairs(wanted) == [(1, 0), (2, 0)]
-    with pytest.raises(ValueError, match="a table of edges has two columns, child and parent; got 3"):
-        Hierarchy.from_edges(pd.DataFrame(LEVELS))
+    for unknown in (pd.DataFrame(LEVELS), pd.DataFrame(edges, columns=["name", "above"])):
+        with pytest.raises(ValueError, match=r"call the start of an arc one of parent, .* and its end one of child, "):
+            Hierarchy.from_edges(unknown)
     with pytest.raises(ValueError, match=r"edges\[1\] is .*, without a child"):
         Hierarchy.from_edges([("a", "b"), (None, "b")])
 
@@ -572,3 +574,105 @@ def test_tables_are_closed_by_the_names_of_their_columns():
     np.testing.assert_array_equal(hierarchy.close(unknown).to_numpy(float), [[1, 1, 0], [np.nan, 0, 0]])
     with pytest.raises(ValueError, match="y has the column 'wolf', which is not among classes"):
         hierarchy.close(Y.rename(columns={"dog": "wolf"}))
+
+
+def test_directed_graphs_and_series_are_read():
+    networkx, pd = pytest.importorskip("networkx"), pytest.importorskip("pandas")
+    arcs = [("music", "jazz"), ("music", "rock"), ("jazz", "bop")]
+    graph = networkx.DiGraph(arcs)
+    graph.add_node("law")
+    of_labels = pd.Series({"jazz": "music", "rock": "music", "bop": "jazz", "music": None, "law": np.nan})
+    table = networkx.to_pandas_edgelist(networkx.DiGraph(arcs))
+    several = networkx.MultiDiGraph([*arcs, arcs[0]])
+    # The enumeration is the list of edges itself.
+    expected = {(child, parent) for parent, child in arcs}
+    for given in (graph, several, of_labels, of_labels.iloc[::-1]):
+        for read in (Hierarchy, Hierarchy.from_edges):
+            found = read(given)
+            assert {(found.labels[a], found.labels[b]) for a, b in found.pairs(found.labels)} == expected
+            assert set(found.labels) - {"law"} == {"music", "jazz", "rock", "bop"}
+            assert ("law" in found.labels) == (given is not several)
+    pairs = set()
+    for names in (("source", "target"), ("Parent", "Child"), ("from", "to"), ("PARENT_ID", "CHILD_ID")):
+        for columns in (names, names[::-1]):
+            own = table.set_axis(names, axis=1)[list(columns)].assign(weight=1.0)
+            found = Hierarchy.from_edges(own)
+            assert {(found.labels[a], found.labels[b]) for a, b in found.pairs(found.labels)} == expected
+            pairs.add(columns)
+    assert len(pairs) == 8
+    with pytest.raises(ValueError, match="the graph is not directed"):
+        Hierarchy(networkx.Graph(arcs))
+    with pytest.raises(ValueError, match=r"edges are those of a graph, .*; pass the graph itself"):
+        Hierarchy.from_edges(graph.edges)
+    # A Series with the index that pandas writes by itself, or of paths, is a sequence.
+    assert Hierarchy(pd.Series([None, 0, 0])) == Hierarchy([None, 0, 0])
+    assert Hierarchy(pd.Series(["a", "a/b"], index=[3, 7])).labels == ["a", "a/b"]
+
+
+def test_whole_numbers_stay_integers_if_values_are_missing():
+    pd = pytest.importorskip("pandas")
+    train, test = pd.DataFrame({"l1": [1, 1, 2], "l2": [10, np.nan, 20]}), pd.DataFrame({"l1": [1, 2], "l2": [10, 20]})
+    for own in (train, train.astype("Int64"), train.convert_dtypes(), train.astype(object)):
+        hierarchy = Hierarchy(own)
+        assert hierarchy.labels == ["1", "2", "1/10", "2/20"]
+        for rows in (test, test.astype("Int64"), train.iloc[[0, 2]]):
+            assert hierarchy.binarize(rows).tolist() == [[1, 0, 1, 0], [0, 1, 0, 1]]
+    table = pd.DataFrame({"id": [1, 2, 3], "name": ["a", "b", "c"], "parent_id": [None, 1, 1]})
+    for own in (table, table.convert_dtypes(), table[["parent_id", "id"]]):
+        found = Hierarchy.from_edges(own)
+        assert found.labels == [1, 2, 3] and found.entries == ((2, (1,)), (3, (1,)))
+        assert found.binarize([[2.0], [3]]).tolist() == [[1, 1, 0], [1, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    "flat",
+    [["music", "music > jazz"], [None, None, -1], {}, {"jazz": []}, [("a", None), ("b", None)]],
+    ids=["paths", "indices", "empty", "dict", "edges"],
+)
+def test_hierarchies_without_parents_warn(flat):
+    read = Hierarchy.from_edges if isinstance(flat[0] if isinstance(flat, list) else None, tuple) else Hierarchy
+    if flat == {"jazz": []}:
+        assert read(flat).pairs(["jazz"]) == []
+        return
+    with pytest.warns(UserWarning, match=r"no label of this hierarchy .* has a parent, so it has no effect"):
+        read(flat)
+
+
+def test_paths_follow_the_names_of_labels():
+    pd = pytest.importorskip("pandas")
+    paths = Hierarchy(["a", "a/b", "c"])
+    Y = pd.DataFrame([[1, 1, 0], [0, 0, 0]], columns=["c", "a/b", "a"])
+    assert paths.close(Y).to_numpy().tolist() == [[1, 1, 1], [0, 0, 0]]
+    assert paths.pairs(["c", "a/b", "a"]) == [(1, 2)] and paths.pairs(["x", "y", "z"]) == [(1, 0)]
+    with pytest.raises(ValueError, match="has the path 'a', which the labels have at another place"):
+        paths.pairs(["x", "y", "a"])
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    Y = pd.DataFrame((X > 0.3).astype(int), columns=["c", "a/b", "a"])
+    predicted = MultilabelLPSparseMAP(constraints=paths, loss="logistic", alpha=0.01).fit(X, Y).predict(X)
+    assert (predicted[:, 1] <= predicted[:, 2]).all() and 0 < predicted[:, 1].sum() < predicted[:, 2].sum()
+
+
+@pytest.mark.parametrize("kind", ["Int64", "boolean", "object", "polars"])
+def test_closed_tables_keep_their_type(kind):
+    pd = pytest.importorskip("pandas")
+    hierarchy = Hierarchy.from_edges([("dog", "animal"), ("cat", "animal")])
+    Y = pd.DataFrame([[1, 0, 0], [0, None, 0], [0, 0, None]], columns=["dog", "animal", "cat"])
+    expected = [[1, 1, 0], [0, None, 0], [0, 0, None]]
+    if kind == "polars":
+        own = pytest.importorskip("polars").from_pandas(Y)
+        closed = hierarchy.close(own)
+        assert closed.schema == own.schema and [list(row) for row in closed.rows()] == expected
+        return
+    own = Y.astype(kind)
+    closed = hierarchy.close(own)
+    assert closed.dtypes.tolist() == own.dtypes.tolist() and closed.columns.tolist() == own.columns.tolist()
+    assert [[None if pd.isna(entry) else int(entry) for entry in row] for row in closed.to_numpy()] == expected
+
+
+def test_columns_in_different_orders_need_a_hierarchy_with_names():
+    pd = pytest.importorskip("pandas")
+    Y = pd.DataFrame([[1, 1], [1, 0]], columns=["a", "b"])
+    with pytest.raises(ValueError, match="columns in different orders, and the labels of the hierarchy have no names"):
+        hierarchical_f1_score(Y, Y[["b", "a"]], Hierarchy([None, 0]))
+    assert hierarchical_f1_score(Y, Y[["b", "a"]], Hierarchy.from_edges([("b", "a")])) == 1.0

@@ -237,3 +237,17 @@ def test_choosing_a_solver_trains_nothing(monkeypatch):
                 with pytest.raises(AssertionError, match="trained"):
                     solver.cross_validate()
         assert type(solver).__name__ == ("AdamTraining" if params else "LBFGSCrossValidation")
+
+
+def test_dropout_continues_from_files():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 4))
+    Y = (X[:, :2] > 0.3).astype(int)
+    model = MultilabelLPSparseMAP(hidden_layer_sizes=(8,), dropout=0.5, label_graph=None, random_state=3)
+    for _ in range(3):
+        model.partial_fit(X, Y)
+    arrays = model.to_arrays()
+    restored = MultilabelLPSparseMAP.from_arrays(arrays)
+    np.testing.assert_array_equal(
+        restored.partial_fit(X, Y).decision_function(X), model.partial_fit(X, Y).decision_function(X)
+    )

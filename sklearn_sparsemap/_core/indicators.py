@@ -11,31 +11,11 @@ import numpy as np
 from scipy import sparse
 
 from .ragged import RaggedArray
+from .tables import are_default, column_names, order_by
 from .validation import check_matrix, check_no_missing, is_missing, quoted
 
 
-def column_names(Y):
-    """Return the names of the columns of a table as a list; None for other objects.
-
-    Raises
-    ------
-    ValueError
-        If two columns have the same name.
-    """
-    # The attribute `columns` of a table of Arrow has the columns themselves.
-    names = getattr(Y, "column_names", None)
-    names = getattr(Y, "columns", None) if names is None else names
-    if names is None or getattr(Y, "ndim", 2) != 2:
-        return None
-    names, seen = list(names), set()
-    for name in names:
-        if name in seen:
-            raise ValueError(f"y has two columns {quoted(name)}; two labels have the same name, so rename one")
-        seen.add(name)
-    return names
-
-
-def in_order(Y, classes, fitted=False):
+def in_order(Y, classes, fitted=False, name="y", whose=None):
     """Return an indicator matrix with its columns in the order of some labels.
 
     Columns without names are taken in their order. These are the columns of arrays, and columns named 0, 1, 2 and so
@@ -47,35 +27,68 @@ def in_order(Y, classes, fitted=False):
     classes : sequence or None
         The labels.
     fitted : bool, default=False
-        Whether these are the labels of a fitted model, for messages.
+        Whether these are the labels of a fitted model. If they have no names, any columns are taken in their order.
+    name, whose : str
+        The argument, and the origin of the labels, for messages.
 
     Raises
     ------
     ValueError
         If the names of the columns are not those of the labels.
     """
-    names = column_names(Y)
+    names = column_names(Y, name)
     if names is None or classes is None:
         return Y
     labels = classes.tolist() if hasattr(classes, "tolist") else list(classes)
-    if names == labels:
+    if fitted and are_default(labels) and set(names) != set(labels):
+        # The model was fitted with an array, so its labels have no names.
         return Y
-    if len(set(labels)) == len(labels) and set(names) == set(labels):
-        return Y.select(labels) if hasattr(Y, "column_names") else Y[labels]
-    unnamed = list(range(len(names)))
-    if names == unnamed or (fitted and labels == list(range(len(labels)))):
+    if whose is None:
+        whose = "the labels that the model was fitted with" if fitted else "classes"
+    remedy = f"name the columns of {name} as the labels, or pass an array in their order"
+    order = order_by(names, labels, name, "column", whose, remedy=remedy)
+    if order is None:
         return Y
-    whose = "the labels that the model was fitted with" if fitted else "classes"
-    unknown, absent = [name for name in names if name not in labels], [name for name in labels if name not in names]
-    found = [f"y has the column {quoted(unknown[0])}, which is not among {whose}"] if unknown else []
-    found += [f"y has no column {quoted(absent[0])}, which is among {whose}"] if absent else []
-    raise ValueError(f"{'; '.join(found)}; name the columns of y as the labels, or pass an array in their order")
+    return Y.select(labels) if hasattr(Y, "column_names") else Y[labels]
+
+
+def same_order(y_true, y_pred, classes=None, names=("y_true", "y_pred")):
+    """Return two indicator matrices, or matrices of scores, with named columns in the same order.
+
+    Parameters
+    ----------
+    y_true, y_pred : table or array-like
+        Arrays, which have no names, are taken in their order.
+    classes : sequence, default=None
+        The order of the labels. By default, that of the first table.
+    names : pair of str
+        The arguments, for messages.
+
+    Returns
+    -------
+    y_true, y_pred
+    labels : list or None
+        The names of the columns, if they have any.
+
+    Raises
+    ------
+    ValueError
+        If the names of the columns differ, or are not those of the labels.
+    """
+    given, whose = classes, "the labels"
+    if given is None or are_default(list(given)):
+        of_tables = [own and not are_default(own) and own for own in map(column_names, (y_true, y_pred), names)]
+        given = of_tables[0] or of_tables[1] or None
+        whose = f"the columns of {names[0] if of_tables[0] else names[1]}"
+    y_true, y_pred = (in_order(y, given, name=name, whose=whose) for y, name in zip((y_true, y_pred), names))
+    return y_true, y_pred, given
 
 
 def read_known(Y):
     """Return an indicator matrix without missing entries, and a mask of its known labels (None if all are known).
 
-    NaN, None and the missing values of pandas are missing.
+    NaN, None and the missing values of pandas are missing. Numbers that an array or table holds as objects, such as
+    columns of pandas' nullable types, become floats.
     """
     if sparse.issparse(Y):
         return check_matrix(Y, "y"), None
@@ -88,6 +101,7 @@ def read_known(Y):
         return Y, None
     if values.dtype == object:
         entries = values.ravel().tolist()
+        Y = values = as_numbers(values)
         missing = np.array([entry is None or is_missing(entry) for entry in entries], bool).reshape(values.shape)
     elif values.dtype.kind == "f":
         entries, missing = [], np.isnan(values)
@@ -102,6 +116,16 @@ def read_known(Y):
             "sklearn.preprocessing.MultiLabelBinarizer makes it"
         )
     return np.where(missing, 0, values).astype(np.float64), ~missing
+
+
+def as_numbers(values):
+    """Return an array of objects as floats if all of them are numbers or bools; other arrays as they are.
+
+    Columns of pandas' nullable types, and columns of objects, become arrays of objects.
+    """
+    if values.dtype == object and all(isinstance(entry, numbers.Real | np.bool_) for entry in values.ravel().tolist()):
+        return values.astype(np.float64)
+    return values
 
 
 def label_sets(y, named=False, what="y"):

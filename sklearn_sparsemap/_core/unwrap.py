@@ -27,12 +27,17 @@ def unwrap(model):
     Raises
     ------
     ValueError
-        If a search has no best model yet.
+        If a search has no best model yet, or a meta-estimator predicts by its own threshold.
     """
     steps = []
     while True:
         if hasattr(model, "best_estimator_"):
             model = model.best_estimator_
+        elif hasattr(model, "estimator_") and hasattr(model, "refit"):
+            raise ValueError(
+                f"{type(model).__name__} predicts by a threshold on the scores of a fitted model, which has no effect "
+                "here; pass the model, its estimator_"
+            )
         elif hasattr(model, "estimator") and hasattr(model, "refit"):
             raise ValueError(f"this {type(model).__name__} has no best_estimator_; call fit, with refit=True")
         elif isinstance(getattr(model, "steps", None), list):

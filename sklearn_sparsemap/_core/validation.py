@@ -23,6 +23,7 @@ from sklearn.utils._param_validation import (
 
 from .indices import check_sparse
 from .ragged import RaggedArray
+from .tables import refuse_names
 
 LARGEST_SCORE = 1e100  # largest absolute score or feature, so that squares and sums do not overflow
 # Largest feature, by the type of the weights: training keeps sums of squared features in that type.
@@ -207,14 +208,25 @@ def is_batch(scores, ndim):
     return depth + getattr(scores, "ndim", 0) == ndim + 1
 
 
-def check_numbers(values, name):
+def check_numbers(values, name, named=False):
     """Return `values` as a C-contiguous float64 array.
+
+    Parameters
+    ----------
+    values : object
+        An argument in the user's form.
+    name : str
+        The argument, for messages.
+    named : bool, default=False
+        Whether it may be a table with names, because it defines an order and does not follow another one.
 
     Raises
     ------
     ValueError
-        If they are not real numbers. (NumPy would drop the imaginary parts of complex numbers.)
+        If they are not real numbers, or have names. (NumPy would drop the imaginary parts of complex numbers.)
     """
+    if not named and hasattr(values, "to_numpy"):
+        refuse_names(values, name)
     if not isinstance(values, np.ndarray) and sparse.issparse(values):
         raise ValueError(f"{name} must be dense; got a sparse matrix. Use {name}.toarray()")
     try:
@@ -246,7 +258,7 @@ def check_scores(scores, ndim, name="scores"):
     -inf is allowed (it forbids a part); NaN, +inf and empty arrays are not. Finite masks such as the minimum of float64
     become -1e100, so that sums of them are finite.
     """
-    array = check_numbers(scores, name)
+    array = check_numbers(scores, name, named=True)
     if array.size == 0:
         raise ValueError(f"{name} is empty (shape {array.shape}); there must be a sample, and it needs a part")
     if array.ndim != ndim:

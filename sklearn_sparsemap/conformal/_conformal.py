@@ -16,10 +16,11 @@ from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 from .._core.annotations import Any, ArrayLike, Callable, NDArray, Self
 from .._core.doc_link import DocLinkMixin
 from .._core.export import ArraysMixin
+from .._core.tables import by_samples
 from .._core.unwrap import transformed, unwrap
 from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, first_of, keep_text, quoted
 from ..estimators._failures import warn_user
-from ._samples import samples_of
+from ._samples import samples_of, sums_of_weights
 from ._scores import SCORES, NonconformityWithEmpty
 
 # Length of the first list of structures of a sample, and the factor by which it grows while all of them are in the set.
@@ -57,9 +58,10 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
           models trained with crf or margin_crf. For label sets, the labels are independent, with the log odds of
           `predict_proba`, over the sets that a tree of labels allows. Sets can be empty.
     groups : callable or "class", default=None
-        A function from a sample, an element of X, to its group, such as a bin of lengths. Each group has a threshold of
-        its own, so that the level holds within each of them (Mondrian calibration). ``"class"``, for one label a
-        sample: the level holds for each class. Groups can also be passed to the methods, as an array.
+        A function from a sample, an element of X, to its group, such as a bin of lengths. A row of a DataFrame is a
+        Series by column name, or a dict if the table is of polars. Each group has a threshold of its own, so that the
+        level holds within each of them (Mondrian calibration). ``"class"``, for one label a sample: the level holds for
+        each class. Groups can also be passed to the methods, as an array.
     risk : {"structure", "parts"}, default="structure"
         The error whose mean is at most ``1 - confidence_level``.
 
@@ -166,7 +168,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
             Samples that the estimator was not fitted with.
         groups : array-like of shape (n_samples,), default=None
             The group of each sample, if the parameter `groups` is None. It must then be passed to the other methods,
-            too.
+            too. If it and X have an index, it is put in the order of X.
 
         Returns
         -------
@@ -196,6 +198,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
             nonconformity, of_samples = nonconformity[kept], [of_samples[i] for i in kept]
             of_parts = None if of_parts is None else [of_parts[i] for i in kept]
         self.nonconformity_, self.groups_, self._by_array = nonconformity, of_samples, groups is not None
+        self._weights = sums_of_weights(unwrap(self.fitted_estimator)[1])
         vars(self).pop("part_nonconformity_", None)
         if of_parts is not None:
             self.part_nonconformity_ = of_parts
@@ -290,6 +293,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         self._check_fitted()
         self._check_given(groups)
         found = self._nonconformity(X)
+        self._warn_if_refitted()
         of_samples = self._groups_of(found, X, groups, y)
         thresholds = self._thresholds(of_samples)
         return found, _with_rounding(np.array([thresholds[group] for group in of_samples]))
@@ -313,7 +317,8 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         -----
         UserWarning
             If lists are cut at `max_size`. They may contain the true structure less often than the level says;
-            `truncated_` tells which lists are cut. Also if no calibration sample is of the group of a sample.
+            `truncated_` tells which lists are cut. Also if no calibration sample is of the group of a sample, or the
+            estimator was fitted again after `conformalize`.
         """
         sets = self._list_sets(X, groups)
         if not hasattr(self, "part_nonconformity_") and self.truncated_.any():
@@ -329,6 +334,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         self._check_fitted()
         self._check_given(groups)
         found = self._nonconformity(X)
+        self._warn_if_refitted()
         by_class = self.groups == "class"
         of_samples = [None] * len(found) if by_class else self._groups_of(found, X, groups)
         thresholds = self.threshold_ if by_class else self._thresholds(of_samples)
@@ -373,6 +379,19 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
             return score(samples)
         return NonconformityWithEmpty(samples, score(samples) if samples.scores else None)
 
+    def _warn_if_refitted(self):
+        """Warn if the weights of the model are not those of the calibration; its thresholds then say nothing."""
+        found, known = sums_of_weights(unwrap(self.fitted_estimator)[1]), getattr(self, "_weights", None)
+        # Files of earlier versions lack this attribute.
+        if known is None or (
+            len(found) == len(known) and np.allclose(found, known, _ROUNDING, _ROUNDING * np.max(np.abs(known)))
+        ):
+            return
+        warn_user(
+            "the estimator was fitted again after conformalize, so the sets do not keep the level; call conformalize "
+            "with samples that it was not fitted with"
+        )
+
     def _check_fitted(self):
         if not hasattr(self, "nonconformity_"):
             raise NotFittedError("this ConformalStructures is not calibrated yet; call conformalize")
@@ -415,7 +434,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
     def _groups_of(self, nonconformity, X, given, y=None):
         """Return the group of each sample: list of hashables."""
         if given is not None:
-            given = np.asarray(given).tolist()
+            given = np.asarray(by_samples(given, X, "groups")).tolist()
             if len(given) != len(nonconformity):
                 raise ValueError(f"groups has {len(given)} entries for {len(nonconformity)} samples; pass one for each")
             return _check_hashable(given)
@@ -425,8 +444,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
             return np.asarray(keep_text(y)).ravel().tolist()
         if self.groups is None:
             return [None] * len(nonconformity)
-        X = X.to_numpy() if hasattr(X, "to_numpy") else X
-        return _check_hashable([self.groups(X[[i]] if sparse.issparse(X) else X[i]) for i in range(len(nonconformity))])
+        return _check_hashable([self.groups(sample) for sample in _elements(X, len(nonconformity))])
 
     def _thresholds(self, groups):
         """Return the threshold of each group; infinite if there are too few calibration samples, or none."""
@@ -468,6 +486,17 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
     def __sklearn_clone__(self):
         # The fitted estimator is what is calibrated, so that a clone has the same one, without a calibration.
         return type(self)(**self.get_params(deep=False))
+
+
+def _elements(X, n_samples):
+    """Return the samples of X one by one: a row of a table keeps the names of its columns."""
+    if hasattr(X, "iloc"):
+        return [X.iloc[i] for i in range(n_samples)]
+    if hasattr(X, "iter_rows"):
+        # A table of polars, whose rows are no Series.
+        return X.iter_rows(named=True)
+    X = X.to_numpy() if hasattr(X, "to_numpy") else X
+    return [X[[i]] if sparse.issparse(X) else X[i] for i in range(n_samples)]
 
 
 def _with_rounding(threshold):

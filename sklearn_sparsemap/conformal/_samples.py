@@ -45,7 +45,18 @@ def samples_of(model, X, argmax):
     raise ValueError(
         "ConformalStructures is for StructuredSparseMAPClassifier, GroupLassoPerceptron and MultilabelLPSparseMAP, and "
         f"pipelines and searches that contain them; got {type(model).__name__}"
+        + ("; pass its estimator_" if hasattr(model, "estimator_") else "")
     )
+
+
+def sums_of_weights(model):
+    """Return the sums of the weights of a fitted model, and of their squares: they differ after another fit."""
+    sums = []
+    for arrays in vars(model._learned.model).values():
+        for array in arrays if isinstance(arrays, list) else [arrays]:
+            values = np.asarray(array.data if sparse.issparse(array) else array, np.float64)
+            sums += [float(values.sum()), float((values * values).sum())]
+    return sums
 
 
 class ScoredStructures:

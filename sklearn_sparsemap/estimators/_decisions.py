@@ -13,7 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._core.annotations import Any, ArrayLike, NDArray
 from .._core.doc_link import DocLinkMixin
+from .._core.indicators import in_order
 from .._core.ragged import RaggedArray
+from .._core.tables import by_samples, column_names
 from .._core.validation import (
     FRACTION,
     N_JOBS,
@@ -160,7 +162,9 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
     """
 
     monitor_class = Monitor
-    _set_by_fit = ("n_features_in_", "feature_names_in_", "scale_", "_structure", "_shape")
+    _set_by_fit = ("n_features_in_", "feature_names_in_", "scale_", "_structure", "_shape", "_part_names")
+    # Names of the columns of y. Files of earlier versions lack this attribute.
+    _part_names = None
     # `_learners` and `Monitor` read these, `_set_by_fit` and `_structure`, which may be a function of the sample, and
     # call `_outcome`, which makes the weights, `coef_` and `intercept_`.
     _step_size, _epoch_tol = "the step size of solver", 1e-3
@@ -252,9 +256,10 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
             Features of a sample, or of each of its parts. Parts share weights in the second form. If the scores of the
             structure have several axes, these replace the axis of parts, also in `y`.
         y : array-like of shape (n_samples, n_parts)
-            True values V, which are maximised: costs are negative values. -inf forbids a part.
+            True values V, which are maximised: costs are negative values. -inf forbids a part. If the columns have
+            names, later calls match them.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples in the mean loss.
+            Weights of the samples in the mean loss. If it and X have an index, it is put in the order of X.
         X_val, y_val : as `X` and `y`, default=None
             Validation samples for early stopping, as with ``early_stopping=True``, but no samples of `X` are held out.
 
@@ -269,6 +274,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
             `early_stopping` is the fraction of the samples to hold out, and validation samples are given.
         """
         check_parameters(self)
+        sample_weight = by_samples(sample_weight, X, "sample_weight")
+        self._part_names = column_names(y)
         solver = self._resolve_solver()
         X = self._check_X(X, reset=True)
         structures, values = check_training(self.structure, X, y)
@@ -383,7 +390,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         """Return arguments of `_validate` for the user's validation samples."""
         try:
             X = self._check_X(X_val, reset=False)
-            structures, values = check_training(self.structure, X, y_val)
+            structures, values = check_training(self.structure, X, self._in_order(y_val))
             if values.shape[1:] != self._shape or (X.ndim > 2) != is_shared:
                 raise ValueError(f"the shapes are {X.shape} and {values.shape}; only the number of samples may differ")
         except ValueError as error:
@@ -453,9 +460,13 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         check_is_fitted(self)
         return self._decide(self._check_X(X, reset=False), mask)
 
+    def _in_order(self, y, name="y"):
+        """Return values of parts with named columns in the order of those of the fit, if these had names."""
+        return in_order(y, self._part_names, name=name, whose="the columns of the fit")
+
     def _decide(self, X, mask):
         values = self._predict_values(X)
-        allowed = np.ones(values.shape, bool) if mask is None else np.asarray(mask)
+        allowed = np.ones(values.shape, bool) if mask is None else np.asarray(self._in_order(mask, "mask"))
         if allowed.dtype != bool or allowed.shape != values.shape:
             raise ValueError(f"mask must be bool of shape {values.shape}; got {allowed.dtype} of {allowed.shape}")
         with naming("scores", "X[{}]" if mask is None else "mask[{}]"):
@@ -475,9 +486,10 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         score : float
         """
         check_is_fitted(self)
+        sample_weight = by_samples(sample_weight, X, "sample_weight")
         X = self._check_X(X, reset=False)
         structures = structures_for(self._structure, X)
-        values = check_values(structures, y, "y")
+        values = check_values(structures, self._in_order(y), "y")
         check_same_length(range(X.shape[0]), values)
         with naming("mask", "y[{}]"):
             decisions = self._decide(X, values > -np.inf)

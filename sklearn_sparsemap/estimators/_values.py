@@ -36,7 +36,7 @@ def check_training(structure, X, y):
     """Return the structures of checked features, and the true values; raise ValueError if they do not fit."""
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None; pass the true values")
-    y = check_numbers(y, "y")
+    y = check_numbers(y, "y", named=True)
     # A sparse matrix has no length.
     check_same_length(range(X.shape[0]), np.atleast_1d(y))
     structures = structures_for(structure, X)

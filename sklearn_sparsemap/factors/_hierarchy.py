@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
@@ -10,7 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from .._core.annotations import Any, NDArray, Self, Sequence
-from .._core.indicators import column_names, in_order, read_known
+from .._core.indicators import in_order, read_known
+from .._core.tables import are_default, column_names, read_arcs, row_names, rows_of
 from .._core.validation import check_numbers, is_missing, quoted
 from ._label_constraints import LabelConstraint, _index_of
 
@@ -30,7 +32,8 @@ class Hierarchy(LabelConstraint):
         several, by name or index. A sequence of str contains a path such as ``"a/b/c"`` for each label. The parent is
         the label of the path without its last part, if there is one. A dict contains the parents of the labels that
         have any. A table (DataFrame or 2-D array of text) has a column for each level, as hiclass takes it; its labels
-        are the paths of all rows, with their ancestors.
+        are the paths of all rows, with their ancestors. A ``networkx.DiGraph`` has edges from parents to children, and
+        a Series with an index the parent of each label. Both are read as by `from_edges`.
 
     Attributes
     ----------
@@ -42,6 +45,11 @@ class Hierarchy(LabelConstraint):
     ValueError
         If `parents` is not a sequence, or a parent is neither a label nor a list of labels. When the labels are known:
         if the number of entries is not that of the labels, a path is repeated, or a label is among its own ancestors.
+
+    Warns
+    -----
+    UserWarning
+        If there are several labels, and none of them has a parent.
 
     Examples
     --------
@@ -61,6 +69,12 @@ class Hierarchy(LabelConstraint):
     """
 
     def __init__(self, parents: Any) -> None:
+        edges = _edges_of(parents)
+        if edges is not None:
+            self.__dict__.update(vars(self.from_edges(edges)))
+            return
+        if hasattr(parents, "to_list"):
+            parents = [None if _is_absent(above) else _whole(above) for above in parents.to_list()]
         if is_table(parents):
             parents = _paths_of_levels(parents)
         if isinstance(parents, str) or not hasattr(parents, "__len__"):
@@ -75,6 +89,7 @@ class Hierarchy(LabelConstraint):
         self.labels = None if self._is_dict else [above if self.paths else label for label, above in self.entries]
         if not self._is_dict and not self.paths:
             self._check_indices()
+        self._warn_if_flat()
 
     @classmethod
     def from_edges(cls, edges: Sequence[tuple[Any, Any]]) -> Self:
@@ -82,9 +97,12 @@ class Hierarchy(LabelConstraint):
 
         Parameters
         ----------
-        edges : sequence of (child, parent), or DataFrame with two columns
-            Names or indices of labels. A label may have several parents. The columns of a table are child and parent,
-            or have these names. A parent that is missing (None, NaN or ``""``) makes its child a root.
+        edges : sequence of (child, parent), DataFrame, Series, or networkx.DiGraph
+            Names or indices of labels. A label may have several parents. The columns of a table are called parent,
+            parent_id, source, from or tail, and child, child_id, id, target, to or head; two columns without names are
+            child and parent. The index of a Series contains the children, and the edges of a graph lead from parents
+            to children. A parent that is missing (None, NaN or ``""``) makes its child a root. Floats that are whole
+            numbers become integers, because missing values turn columns of integers into floats.
 
         Returns
         -------
@@ -94,7 +112,12 @@ class Hierarchy(LabelConstraint):
         Raises
         ------
         ValueError
-            If an edge is no pair, or the edges have a cycle.
+            If an edge is no pair, the edges have a cycle, a table has other columns, or a graph is not directed.
+
+        Warns
+        -----
+        UserWarning
+            If no label has a parent.
 
         Examples
         --------
@@ -111,7 +134,7 @@ class Hierarchy(LabelConstraint):
         for number, edge in enumerate(_rows_of_edges(edges)):
             if isinstance(edge, str) or not hasattr(edge, "__len__") or len(edge) != 2:
                 raise ValueError(f"edges[{number}] is {edge!r}; an edge is a pair of a label and its parent")
-            child, parent = (end.item() if isinstance(end, np.generic) else end for end in edge)
+            child, parent = map(_whole, edge)
             if _is_absent(child):
                 raise ValueError(f"edges[{number}] is {edge!r}, without a child; an edge is a label and its parent")
             parents = [] if _is_absent(parent) else [parent]
@@ -170,8 +193,11 @@ class Hierarchy(LabelConstraint):
         if not np.isin(entries[~np.isnan(entries)], (0, 1)).all():
             raise ValueError(f"Y must hold zeros and ones (NaN if unknown); got {entries[:3].tolist()} among others")
         closed = close_upwards(values, self.pairs(names))
-        if hasattr(Y, "columns"):
-            return type(Y)(closed, index=Y.index, columns=Y.columns)
+        if hasattr(Y, "iloc"):
+            return type(Y)(closed, index=Y.index, columns=Y.columns).astype(Y.dtypes)
+        if columns is not None:
+            # A table of polars. Its nulls were NaN.
+            return type(Y)(closed, schema=columns, nan_to_null=True).cast(dict(Y.schema))
         return closed
 
     def binarize(self, samples: Sequence[Any]) -> NDArray[np.int64]:
@@ -226,13 +252,24 @@ class Hierarchy(LabelConstraint):
         return [(np.array(pair), np.array([-1.0, 1.0]), 1.0, np.inf) for pair in self.pairs(names)]
 
     def pairs(self, names: Sequence[Any]) -> list[tuple[int, int]]:
-        """Return the indices of each label and its parents, for labels with these names."""
+        """Return the indices of each label and its parents, for labels with these names.
+
+        If the names are the paths, paths are found by name, in any order. Otherwise they are in the order of the names.
+        """
         if not self._is_dict and len(self.entries) != len(names):
             raise ValueError(f"{self!r} has {len(self.entries)} entries for {len(names)} labels; give one for each")
         if self.paths:
             index = {path: i for i, path in self.entries}
             if len(index) < len(names):
                 raise ValueError(f"{self!r} has a path twice")
+            if index.keys() == set(names):
+                index = {path: i for i, path in enumerate(names)}
+            moved = [name for i, name in enumerate(names) if isinstance(name, str) and index.get(name, i) != i]
+            if moved:
+                raise ValueError(
+                    f"{self!r} has the path {moved[0]!r}, which the labels have at another place; give the paths in "
+                    "the order of the labels, or name all labels by their paths"
+                )
             pairs = [(i, index.get(path.rpartition("/")[0])) for path, i in index.items()]
             return [(i, parent) for i, parent in pairs if parent is not None]
         known = {name: i for i, name in enumerate(names)}
@@ -248,6 +285,23 @@ class Hierarchy(LabelConstraint):
         pairs = list(dict.fromkeys(pairs))
         self._check_acyclic(pairs, names)
         return pairs
+
+    def _warn_if_flat(self):
+        """Warn if no label has a parent, which is probably a hierarchy in another form than it was read in."""
+        if self.paths:
+            paths = {path for _, path in self.entries}
+            # Repeated paths are an error once the labels are known.
+            repeated = len(paths) < len(self.entries)
+            is_flat = not repeated and not any(path.rpartition("/")[0] in paths for path in paths)
+        else:
+            is_flat = not any(above for _, above in self.entries)
+        if is_flat and len(self.entries) != 1:
+            warnings.warn(
+                f"no label of this hierarchy of {len(self.entries)} entries has a parent, so it has no effect; write "
+                "paths with '/', such as 'music/jazz' beside 'music', the index of each parent, or pairs (child, "
+                "parent) to Hierarchy.from_edges",
+                stacklevel=3,
+            )
 
     def _check_indices(self):
         """Refuse cycles if all parents are indices; cycles of names are detected when the labels are known."""
@@ -320,24 +374,23 @@ def _are_levels(samples):
     return len({len(row) for row in samples}) == 1 and any(row and _is_absent(row[-1]) for row in samples)
 
 
-def _rows_of_table(table):
-    """Return the rows of a table as lists."""
-    if isinstance(table, list | np.ndarray):
-        return [list(row) for row in table]
-    return [list(row) for row in zip(*(table[name].to_list() for name in table.columns))]
+def _whole(label):
+    """Return a label as a Python object, with whole floats as ints: missing values make integers of a column floats."""
+    label = label.item() if isinstance(label, np.generic) else label
+    return int(label) if isinstance(label, float) and label.is_integer() else label
 
 
 def _rows_of_levels(table):
     """Return the levels of each row of a table as a list of str, without the absent ones at its end."""
     rows = []
-    for i, row in enumerate(_rows_of_table(table)):
+    for i, row in enumerate(rows_of(table)):
         absent = [_is_absent(level) for level in row]
         n = absent.index(True) if any(absent) else len(row)
         if not all(absent[n:]):
             raise ValueError(f"row {i} of the table, {row!r}, has a gap; levels may be absent at the end only")
         if any(isinstance(level, str) and "/" in level for level in row[:n]):
             raise ValueError(f"row {i} of the table, {row!r}, has a level with '/', which separates levels; rename it")
-        rows.append([str(level) for level in row[:n]])
+        rows.append([str(_whole(level)) for level in row[:n]])
     return rows
 
 
@@ -350,19 +403,42 @@ def _paths_of_levels(table):
     return sorted(paths, key=lambda path: path.count("/"))
 
 
+def _edges_of(parents):
+    """Return a directed graph, or a Series of parents with an index, as edges (child, parent); None for other objects.
+
+    A Series of text with an index of integers, such as a part of a column of paths, is a sequence.
+    """
+    if hasattr(parents, "is_directed"):
+        if not parents.is_directed():
+            raise ValueError("the graph is not directed; pass a networkx.DiGraph with edges from parents to children")
+        roots = [(node, None) for node in parents.nodes]
+        # A graph with several edges between two nodes gives triples, unless `edges` is called.
+        return [*roots, *((child, parent) for parent, child in parents.edges())]
+    names = row_names(parents) if getattr(parents, "ndim", 0) == 1 else None
+    if names is None or are_default(names):
+        return None
+    values = parents.tolist()
+    if all(isinstance(name, numbers.Integral) for name in names) and all(isinstance(value, str) for value in values):
+        return None
+    return list(zip(names, values))
+
+
 def _rows_of_edges(edges):
     """Return edges as rows (child, parent)."""
-    if column_names(edges) is None:
-        return edges
-    names = list(edges.columns)
-    if len(names) != 2:
+    if type(edges).__module__.startswith("networkx.classes.reportviews"):
         raise ValueError(
-            f"a table of edges has two columns, child and parent; got {len(names)}. Pass a table with a column for "
-            "each level to Hierarchy"
+            "edges are those of a graph, whose pairs usually lead from parents to children; pass the graph itself, or "
+            "list(edges) if they are (child, parent)"
         )
-    rows = _rows_of_table(edges)
-    is_turned = [str(name).lower() for name in names] == ["parent", "child"]
-    return [row[::-1] for row in rows] if is_turned else rows
+    found = _edges_of(edges)
+    if found is not None:
+        return found
+    names = column_names(edges, "edges")
+    if names is None:
+        return edges
+    remedy = "or pass pairs (child, parent), or a table with a column for each level to Hierarchy"
+    rows = read_arcs(edges, "edges", remedy)
+    return rows if are_default(names) else [row[::-1] for row in rows]
 
 
 def _is_absent(label):
@@ -371,7 +447,7 @@ def _is_absent(label):
 
 def _index_by_path(label, index, pairs, where):
     """Return the index of a label, by its name or by a path down to it."""
-    label = label.item() if isinstance(label, np.generic) else label
+    label = _whole(label)
     if label in index:
         return index[label]
     parts = label.split("/") if isinstance(label, str) else []
@@ -398,7 +474,8 @@ def _listed_parents(label, above):
     listed = above if hasattr(above, "__iter__") else (above,)
     listed = tuple(parent.item() if isinstance(parent, np.generic) else parent for parent in listed)
     for parent in listed:
-        if not isinstance(parent, str | numbers.Integral) or isinstance(parent, bool):
+        # A tuple is the name of a column with several levels.
+        if not isinstance(parent, str | numbers.Integral | tuple) or isinstance(parent, bool):
             raise ValueError(
                 f"Hierarchy: the parent of label {quoted(label)} is {quoted(parent)}; write a label by its index or "
                 "name, a list of labels, or None (or -1) at the top"

@@ -167,7 +167,10 @@ def _index_of(label, names, constraint):
             return int(label)
         raise ValueError(f"{constraint} names label {label}, but there are {len(names)} labels, from 0")
     shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
-    hint = "; name them by `classes` of fit, or use a DataFrame"
+    hint = (
+        "; name them by `classes` of fit, or use a DataFrame. Tools that pass y on as an array, such as "
+        "cross_val_predict(method='predict_proba'), take the names as params={'classes': names}"
+    )
     hint = hint if isinstance(label, str) and not isinstance(names[0], str) else ""
     raise ValueError(f"{constraint} names the label {label!r}, which does not exist; the labels are {shown}{hint}")
 

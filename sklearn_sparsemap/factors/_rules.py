@@ -229,7 +229,8 @@ class Implies(LabelConstraint):
         if several and not len(a):
             raise ValueError("Implies needs at least 2 variables or labels: one that implies, and one that is implied")
         if isinstance(b, list | tuple | set):
-            raise ValueError(f"Implies has one label that is implied; got {b!r}; add a rule for each")
+            name_of_one = f", or write Label({b!r}) for a label with this name" if isinstance(b, tuple) else ""
+            raise ValueError(f"Implies has one label that is implied; got {b!r}; add a rule for each{name_of_one}")
         super().__init__([*(a if several else [a]), b], name=name)
 
     def _polarities(self, n):

@@ -192,7 +192,7 @@ def check_values(structure, values, name):
 
 def check_decisions(decisions, values):
     """Return decisions as a float64 array; raise ValueError unless they are counts in the shape of the values."""
-    found = check_numbers(decisions, "decisions")
+    found = check_numbers(decisions, "decisions", named=True)
     if found.shape != values.shape:
         raise ValueError(f"decisions has shape {found.shape}, but the values have {values.shape}")
     wrong = ~((found >= 0.0) & (found == np.round(found)))

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._core.jit import readonly
 from .._core.offsets import offsets, split_flat
+from .._core.tables import aligned, are_default, column_names
 from .._core.validation import are_scores, bound_masks, check_numbers, check_scores, is_batch
 from .._numerics.loops import Problems
 from ..structures._base import check_structure
@@ -227,12 +228,33 @@ def batch_of(structure, scores, additional):
     many = is_batch(scores, ndim)
     if many and len(scores) == 0:
         raise ValueError("scores is empty; there must be at least one sample")
+    if hasattr(scores[0] if many else scores, "to_numpy"):
+        additional = _in_order_of_scores(additional, scores if many else [scores])
     flat, shapes = _join_scores(scores, ndim) if many else _join_scores([scores], ndim, "scores")
     per_sample = {name for name in additional if many and _is_per_sample(additional[name], structure, shapes, name)}
     label = "scores[{}]" if many else "scores"
     problem_shapes, shape_ids, joined, stop = _join_additional(structure, shapes, additional, per_sample, label)
     problems = problems_of(problem_shapes, shape_ids, flat, joined, stop)
     return StructureBatch(structure, problems, problem_shapes, shape_ids), many, per_sample
+
+
+def _in_order_of_scores(additional, scores):
+    """Return additional scores with named axes in the order of the columns of the scores, if these have names."""
+    names = column_names(scores[0], "scores")
+    if names is None or are_default(names):
+        return additional
+    for i, own in enumerate(scores):
+        if column_names(own, f"scores[{i}]") != names:
+            raise ValueError(f"scores[{i}] has other columns than scores[0]; give all samples the same, in one order")
+
+    def ordered(value, name):
+        axes = [names] * len(getattr(value, "shape", ()))
+        return aligned(value, *axes, name=name, whose="the columns of the scores")
+
+    return {
+        name: [ordered(own, name) for own in value] if isinstance(value, list | tuple) else ordered(value, name)
+        for name, value in additional.items()
+    }
 
 
 def _join_additional(structure, shapes, additional, per_sample, label):

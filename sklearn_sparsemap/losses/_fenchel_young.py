@@ -21,6 +21,7 @@ import numpy as np
 from .._core.annotations import Any, ArrayLike
 from .._core.jit import readonly
 from .._core.offsets import offsets
+from .._core.tables import aligned
 from .._core.threads import over_ranges
 from .._core.validation import check_choice, check_n_jobs, check_numbers, check_positive, check_same_length
 from .._numerics.polytope_solver import solver_of, solvers_of
@@ -219,7 +220,9 @@ def loss_form(structure, name, temperature, cost, n_labels=None):
     flat = np.zeros(0)
     check_loss(structure, name, cost)
     if cost is not None:
-        matrix = check_numbers(cost, "cost")
+        labels = list(range(len(cost))) if hasattr(cost, "__len__") else []
+        whose = "the numbers of the labels, which have no names here"
+        matrix = check_numbers(aligned(cost, labels, labels, name="cost", whose=whose), "cost")
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or n_labels not in (None, len(matrix)):
             wanted = "(n_labels, n_labels)" if n_labels is None else f"({n_labels}, {n_labels})"
             raise ValueError(f"cost must have shape {wanted}; got {matrix.shape}")

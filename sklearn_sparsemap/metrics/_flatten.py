@@ -5,6 +5,8 @@ from itertools import chain
 import numpy as np
 
 from .._core.ragged import RaggedArray
+from .._core.tables import by_samples, column_names
+from .._core.validation import check_sample_weight
 
 
 def flatten_pair(y_true, y_pred):
@@ -29,6 +31,7 @@ def flatten(y, name):
         if y.values.ndim != 1:
             raise ValueError(f"the values of {name} must have one label for each position; got shape {y.values.shape}")
         return y.values.tolist(), y.lengths
+    refuse_table(y, name)
     if isinstance(y, str) or not hasattr(y, "__len__"):
         raise ValueError(f"{name} must be a sequence of label sequences; got {y!r}")
     samples = list(y)
@@ -42,6 +45,20 @@ def flatten(y, name):
             raise ValueError(f"{name}[{i}] must have one label for each position; got shape {sample.shape}")
     lengths = np.fromiter(map(len, samples), dtype=np.int64, count=len(samples))
     return list(chain.from_iterable(samples)), lengths
+
+
+def refuse_table(y, name):
+    """Raise ValueError for a DataFrame, which Python iterates by columns."""
+    if column_names(y, name) is not None:
+        raise ValueError(
+            f"{name} is a table, but must be a sequence with one structure a sample; if these are its rows, pass "
+            f"{name}.to_numpy()"
+        )
+
+
+def weights_of(sample_weight, y_true, n_samples):
+    """Return the weights of samples as an array, in the order of `y_true` if both have an index."""
+    return check_sample_weight(by_samples(sample_weight, y_true, "sample_weight", "y_true"), n_samples)
 
 
 def weighted_mean(values, weights):

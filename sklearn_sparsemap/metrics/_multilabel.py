@@ -6,9 +6,10 @@ import numpy as np
 from scipy import sparse
 
 from .._core.annotations import Any, ArrayLike
-from .._core.indicators import as_indicator, label_sets, names_in
-from .._core.validation import check_matrix, check_sample_weight
-from ._flatten import weighted_mean
+from .._core.indicators import as_indicator, as_numbers, label_sets, names_in, same_order
+from .._core.tables import are_default, column_names
+from .._core.validation import check_matrix
+from ._flatten import weighted_mean, weights_of
 
 
 def example_f1_score(
@@ -21,7 +22,8 @@ def example_f1_score(
     Parameters
     ----------
     y_true, y_pred : array-like or sparse matrix of shape (n_samples, n_labels), or sequence of length n_samples
-        The true and the predicted labels: two indicator matrices, or two sequences of collections of names.
+        The true and the predicted labels: two indicator matrices, or two sequences of collections of names. The columns
+        of two tables are matched by their names.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the samples.
     zero_division : float in [0, 1] or nan, default=1.0
@@ -57,7 +59,7 @@ def example_f1_score(
     n_samples = true.shape[0]
     if not n_samples:
         raise ValueError("y_true has no samples; the F1 of nothing is undefined")
-    weights = check_sample_weight(sample_weight, n_samples)
+    weights = weights_of(sample_weight, y_true, n_samples)
     n_labels = _row_sums(true) + _row_sums(pred)
     # A dense and a sparse matrix have a sparse product.
     both = (
@@ -85,8 +87,8 @@ def hierarchical_f1_score(
     Parameters
     ----------
     y_true, y_pred : array-like or sparse matrix of shape (n_samples, n_labels), or sequence of length n_samples
-        The true and the predicted labels: two indicator matrices, or two sequences of collections of names; ancestors
-        may be missing.
+        The true and the predicted labels: two indicator matrices, or two sequences of collections of names. The columns
+        of tables are matched with the labels of the hierarchy by their names. Ancestors may be missing.
     hierarchy : Hierarchy
         A hierarchy of `sklearn_sparsemap.factors`, with labels by index, paths, or from edges.
     average : {"micro", "samples"}, default="micro"
@@ -120,15 +122,21 @@ def hierarchical_f1_score(
         raise ValueError(f"average={average!r} is not one of 'micro', 'samples'")
     if not hasattr(hierarchy, "close"):
         raise ValueError(f"hierarchy must be a sklearn_sparsemap.factors.Hierarchy; got {hierarchy!r}")
+    orders = column_names(y_true, "y_true"), column_names(y_pred, "y_pred")
+    if None not in orders and orders[0] != orders[1] and are_default(list(hierarchy.labels or [])):
+        raise ValueError(
+            "y_true and y_pred have their columns in different orders, and the labels of the hierarchy have no names; "
+            "put both in the order of the hierarchy, or make it by Hierarchy.from_edges"
+        )
     true, pred = map(hierarchy.close, _check_pair(y_true, y_pred, hierarchy.labels))
+    sample_weight = weights_of(sample_weight, y_true, true.shape[0])
     if average == "samples":
         return example_f1_score(true, pred, sample_weight=sample_weight)
-    weights = check_sample_weight(sample_weight, true.shape[0])
     true, pred = sparse.csr_array(true, dtype=np.int64), sparse.csr_array(pred, dtype=np.int64)
-    total = weights @ (_row_sums(true) + _row_sums(pred))
+    total = sample_weight @ (_row_sums(true) + _row_sums(pred))
     if total == 0.0:
         raise ValueError("there are no gold and no predicted labels; the F1 of nothing is undefined")
-    return float(2.0 * (weights @ _row_sums(true.multiply(pred))) / total)
+    return float(2.0 * (sample_weight @ _row_sums(true.multiply(pred))) / total)
 
 
 def _check_pair(y_true, y_pred, classes=None):
@@ -149,7 +157,8 @@ def _check_pair(y_true, y_pred, classes=None):
         names = names_in([*true, *pred]) if classes is None else classes
         true, pred = (as_indicator(samples, names).astype(np.int64) for samples in (true, pred))
     else:
-        true, pred = (_check_indicator(y, name) for y, name in pairs)
+        y_true, y_pred, _ = same_order(y_true, y_pred, classes)
+        true, pred = _check_indicator(y_true, "y_true"), _check_indicator(y_pred, "y_pred")
     if true.shape != pred.shape:
         raise ValueError(f"y_true has shape {true.shape}, but y_pred has {pred.shape}")
     return true, pred
@@ -167,7 +176,7 @@ def _check_indicator(y, name):
             "sklearn.preprocessing.MultiLabelBinarizer(classes=model.classes_)"
         )
     if not is_sparse:
-        y = np.asarray(y)
+        y = as_numbers(np.asarray(y))
     if y.ndim != 2:
         raise ValueError(
             f"{name} must be an indicator matrix of shape (n_samples, n_labels); got shape {y.shape}; make it by "

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike
-from .._core.validation import check_sample_weight
+from .._core.indicators import same_order
+from ._flatten import weights_of
 
 
 def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
@@ -23,6 +24,9 @@ def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None 
           and 1 instead;
         - a dict of such arrays;
         - a sequence or set of distinct parts: indices, or hashable objects such as tuples (first, last).
+
+        A table has a row for each sample and a column for each part; the columns of two tables are matched by their
+        names.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the samples, which apply to each of their parts.
 
@@ -44,6 +48,10 @@ def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None 
     >>> parts_f1_score([[(0, 2), (3, 3)], [(1, 1)]], [[(0, 2)], [(1, 1), (4, 6)]])
     0.66...
     """
+    weighted = y_true
+    y_true, y_pred, _ = same_order(y_true, y_pred)
+    # Python iterates tables by columns.
+    y_true, y_pred = (y.to_numpy() if hasattr(y, "columns") else y for y in (y_true, y_pred))
     for name, y in (("y_true", y_true), ("y_pred", y_pred)):
         if isinstance(y, str | dict) or not hasattr(y, "__len__"):
             raise ValueError(f"{name} must be a sequence with one structure for each sample; got {type(y).__name__}")
@@ -51,7 +59,7 @@ def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None 
         raise ValueError(f"y_true has {len(y_true)} samples, but y_pred has {len(y_pred)}")
     if not len(y_true):
         raise ValueError("y_true has no samples; the F1 of nothing is undefined")
-    weights = check_sample_weight(sample_weight, len(y_true))
+    weights = weights_of(sample_weight, weighted, len(y_true))
     counts = []
     for i, (true, pred) in enumerate(zip(y_true, y_pred)):
         try:

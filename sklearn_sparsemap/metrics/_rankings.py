@@ -6,8 +6,10 @@ import numpy as np
 
 from .._core.annotations import Any, ArrayLike
 from .._core.blocks import blocks, dense
-from .._core.validation import check_positive, check_sample_weight
-from ._flatten import weighted_mean
+from .._core.indicators import same_order
+from .._core.tables import aligned
+from .._core.validation import check_positive
+from ._flatten import weighted_mean, weights_of
 from ._multilabel import _check_indicator
 
 
@@ -19,7 +21,8 @@ def precision_at_k(y_true: Any, y_score: ArrayLike, k: int, *, sample_weight: Ar
     y_true : array-like or sparse matrix of shape (n_samples, n_labels)
         Indicator matrix of the true labels.
     y_score : array-like of shape (n_samples, n_labels)
-        Scores or probabilities. Ties are broken in favour of the first label.
+        Scores or probabilities. Ties are broken in favour of the first label. The columns of two tables are matched by
+        their names.
     k : int
         Number of labels that are ranked, at most the number of all labels.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -40,7 +43,7 @@ def precision_at_k(y_true: Any, y_score: ArrayLike, k: int, *, sample_weight: Ar
     >>> precision_at_k([[1, 0, 0], [0, 1, 1]], [[0.9, 0.5, 0.1], [0.8, 0.1, 0.6]], k=2)
     0.5
     """
-    true, scores, weights = _check(y_true, y_score, k, sample_weight)
+    true, scores, weights, _ = _check(y_true, y_score, k, sample_weight)
     hits, n = np.empty(len(scores)), true.shape[1]
     for rows in blocks(len(scores), n):
         hits[rows] = _taken(dense(true[rows]), _highest(scores[rows], k)).sum(axis=1)
@@ -60,11 +63,12 @@ def propensity_scored_precision_at_k(
     y_true : array-like or sparse matrix of shape (n_samples, n_labels)
         Indicator matrix of the true labels.
     y_score : array-like of shape (n_samples, n_labels)
-        Scores or probabilities. Ties are broken in favour of the first label.
+        Scores or probabilities. Ties are broken in favour of the first label. The columns of two tables are matched by
+        their names.
     k : int
         Number of labels that are ranked, at most the number of all labels.
     propensity : array-like of shape (n_labels,)
-        The propensity of each label, above 0 and at most 1.
+        The propensity of each label, above 0 and at most 1. The index of a Series is matched with the columns.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the samples.
 
@@ -91,7 +95,8 @@ def propensity_scored_precision_at_k(
     >>> round(propensity_scored_precision_at_k(y_true, y_score, 1, propensity=[1.0, 0.5, 0.25]), 3)
     0.6
     """
-    true, scores, weights = _check(y_true, y_score, k, sample_weight)
+    true, scores, weights, labels = _check(y_true, y_score, k, sample_weight)
+    propensity = aligned(propensity, labels, name="propensity", whose="the names of the labels")
     propensity = np.asarray(propensity, dtype=np.float64)
     if propensity.shape != (true.shape[1],):
         raise ValueError(f"propensity has shape {propensity.shape}; there are {true.shape[1]} labels")
@@ -109,7 +114,9 @@ def propensity_scored_precision_at_k(
 
 
 def _check(y_true, y_score, k, sample_weight):
-    true, scores = _check_indicator(y_true, "y_true"), np.asarray(y_score, dtype=np.float64)
+    """Return the true labels, the scores, the weights of the samples, and the names of the labels."""
+    true, scores, labels = same_order(y_true, y_score, names=("y_true", "y_score"))
+    true, scores = _check_indicator(true, "y_true"), np.asarray(scores, dtype=np.float64)
     if scores.shape != true.shape:
         raise ValueError(f"y_true has shape {true.shape}, but y_score has {scores.shape}")
     if not len(scores):
@@ -119,7 +126,8 @@ def _check(y_true, y_score, k, sample_weight):
     check_positive("k", k, integer=True)
     if k > true.shape[1]:
         raise ValueError(f"k={k}, but there are only {true.shape[1]} labels; lower k")
-    return true, scores, check_sample_weight(sample_weight, len(scores))
+    labels = list(range(true.shape[1])) if labels is None else labels
+    return true, scores, weights_of(sample_weight, y_true, len(scores)), labels
 
 
 def _highest(scores, k):

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike
-from .._core.validation import check_sample_weight, naming
+from .._core.indicators import same_order
+from .._core.validation import naming
 from ..inference._decisions import check_decisions, check_values, decisions_of
+from ._flatten import weights_of
 
 if TYPE_CHECKING:
     from ..factors import FactorGraph
@@ -33,7 +35,8 @@ def normalized_regret(
         True values, which are maximised; -inf forbids a part. If the scores of the structure have several axes, these
         replace the axis of parts, in both arrays.
     decisions : array-like of shape (n_samples, n_parts)
-        Decisions, 0 and 1. Constraints are not checked; a decision that violates them can have a negative regret.
+        Decisions, 0 and 1. The columns of two tables are matched by their names. Constraints are not checked; a
+        decision that violates them can have a negative regret.
     structure : Structure, FactorGraph, or list of these
         The set of possible decisions, of all samples or a list with that of each sample.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -61,9 +64,10 @@ def normalized_regret(
     >>> normalized_regret([[3.0, 2.0, 1.0], [1.0, 0.0, 2.0]], [[1, 1, 0], [1, 1, 0]], Subset(2, 2))
     0.25
     """
-    values = check_values(structure, V, "V")
+    own, decisions, _ = same_order(V, decisions, names=("V", "decisions"))
+    values = check_values(structure, own, "V")
     chosen = check_decisions(decisions, values).reshape(len(values), -1)
-    flat, weights = values.reshape(chosen.shape), check_sample_weight(sample_weight, len(values))
+    flat, weights = values.reshape(chosen.shape), weights_of(sample_weight, V, len(values))
     with naming("scores", "V[{}]"):
         best = decisions_of(structure, values.shape[1:]).best(flat)
     finite = np.where(flat > -np.inf, flat, 0.0)

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.metrics import classification_report, f1_score
 
 from .._core.annotations import Any, ArrayLike, Sequence
-from .._core.validation import check_sample_weight
-from ._flatten import check_same_lengths, flatten, flatten_pair, weighted_mean
+from .._core.tables import by_samples
+from ._flatten import check_same_lengths, flatten, flatten_pair, refuse_table, weighted_mean, weights_of
 
 
 def flat_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -41,7 +41,7 @@ def flat_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike | Non
     true, pred, lengths = flatten_pair(y_true, y_pred)
     if not true:
         raise ValueError("y_true has no labels; the accuracy of nothing is undefined")
-    weights = np.repeat(check_sample_weight(sample_weight, len(lengths)), lengths)
+    weights = np.repeat(weights_of(sample_weight, y_true, len(lengths)), lengths)
     return weighted_mean(_is_equal(true, pred), weights)
 
 
@@ -88,7 +88,7 @@ def flat_f1_score(
     0.733...
     """
     true, pred, lengths = flatten_pair(y_true, y_pred)
-    weights = None if sample_weight is None else np.repeat(check_sample_weight(sample_weight, len(lengths)), lengths)
+    weights = None if sample_weight is None else np.repeat(weights_of(sample_weight, y_true, len(lengths)), lengths)
     options = {"labels": labels, "average": average, "pos_label": pos_label, "zero_division": zero_division}
     return f1_score(true, pred, sample_weight=weights, **options)
 
@@ -164,7 +164,7 @@ def sequence_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike |
         raise ValueError("y_true has no samples; the accuracy of nothing is undefined")
     sample = np.repeat(np.arange(len(lengths)), lengths)
     n_wrong = np.bincount(sample[~_is_equal(true, pred)], minlength=len(lengths))
-    return weighted_mean(n_wrong == 0, check_sample_weight(sample_weight, len(lengths)))
+    return weighted_mean(n_wrong == 0, weights_of(sample_weight, y_true, len(lengths)))
 
 
 def unlabeled_attachment_score(
@@ -203,7 +203,7 @@ def unlabeled_attachment_score(
     1.0
     """
     is_correct, lengths = _correct_heads(y_true, y_pred)
-    return _mean_of_words(is_correct, lengths, ignore, sample_weight)
+    return _mean_of_words(is_correct, lengths, y_true, ignore, sample_weight)
 
 
 def labeled_attachment_score(
@@ -241,11 +241,12 @@ def labeled_attachment_score(
     heads, labels = zip(*(_split_pairs(y, name) for y, name in ((y_true, "y_true"), (y_pred, "y_pred"))))
     is_correct, lengths = _correct_heads(*heads)
     is_correct &= _is_equal(*(flatten(y, "labels")[0] for y in labels))
-    return _mean_of_words(is_correct, lengths, ignore, sample_weight)
+    return _mean_of_words(is_correct, lengths, y_true, ignore, sample_weight)
 
 
 def _split_pairs(y, name):
     """Return heads and labels of sentences, each a list of lists."""
+    refuse_table(y, name)
     if isinstance(y, str) or not hasattr(y, "__len__"):
         raise ValueError(f"{name} must be a sequence of trees; got {y!r}")
     heads, labels = [], []
@@ -269,11 +270,11 @@ def _correct_heads(y_true, y_pred):
     return _check_heads(true, lengths, "y_true") == _check_heads(pred, lengths, "y_pred"), lengths
 
 
-def _mean_of_words(is_correct, lengths, ignore, sample_weight):
+def _mean_of_words(is_correct, lengths, y_true, ignore, sample_weight):
     """Return the weighted fraction of correct words among those that are not ignored."""
-    weights = np.repeat(check_sample_weight(sample_weight, len(lengths)), lengths)
+    weights = np.repeat(weights_of(sample_weight, y_true, len(lengths)), lengths)
     if ignore is not None:
-        weights[_check_ignore(ignore, lengths)] = 0
+        weights[_check_ignore(by_samples(ignore, y_true, "ignore", "y_true"), lengths)] = 0
         if not weights.any():
             raise ValueError("no word is left to count; ignore fewer words or give some a positive sample_weight")
     return weighted_mean(is_correct, weights)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .._core.tables import refuse_names
 from .._core.validation import quoted
 
 
@@ -64,6 +65,8 @@ def check_group(group, name, n_features=None, allow_empty=False):
 
 def check_ids(ids, n_features=None, n_groups=None, what="groups"):
     """Check an array with the group of each feature; return it as int64."""
+    if hasattr(ids, "to_numpy"):
+        refuse_names(ids, what)
     ids = np.asarray(ids)
     if ids.ndim != 1:
         raise ValueError(f"{what} must be a 1-D array with the group of each feature; got shape {ids.shape}")

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike, Mapping, NDArray, Sequence
+from .._core.tables import aligned, as_mapping, is_named, row_names
 from .._core.validation import check_choice, check_not_negative, check_numbers, quoted
 
 
@@ -21,16 +22,16 @@ def as_group_weights(
     Parameters
     ----------
     group_weights : {"uniform", "log2", "sqrt"}, dict or array-like of shape (n_groups,)
-        The weights themselves, for a dict by the names of groups, or a rule. ``"uniform"`` is 1 for each group.
-        ``"log2"`` is the base-2 logarithm of the size, as in [1]_, section 5: large groups are penalised more, and
-        groups of one feature are never shrunk. ``"sqrt"`` is the square root of the size, which is common in
-        statistics: groups of noise are then treated equally, whatever their size.
+        The weights themselves, for a dict or a Series with an index by the names of groups, or a rule.
+        ``"uniform"`` is 1 for each group. ``"log2"`` is the base-2 logarithm of the size, as in [1]_, section 5: large
+        groups are penalised more, and groups of one feature are never shrunk. ``"sqrt"`` is the square root of the
+        size, which is common in statistics: groups of noise are then treated equally, whatever their size.
     sizes : array-like of shape (n_groups,)
         Number of features of each group. An empty group is treated like a group of one feature.
     names : sequence of length n_groups, default=None
-        The names of the groups, for a dict. Default: their indices.
+        The names of the groups, for a dict or a Series. Default: the index of `sizes`, else their indices.
     others : {"uniform", "log2", "sqrt"}, default="uniform"
-        The rule for groups that a dict does not name.
+        The rule for groups that a dict or a Series does not name.
 
     Returns
     -------
@@ -54,6 +55,11 @@ def as_group_weights(
     >>> as_group_weights({"age": 0.0}, [1, 2], names=["age", "words"])
     array([0., 1.])
     """
+    if hasattr(group_weights, "iloc"):
+        group_weights = as_mapping(group_weights, "group_weights")
+    if hasattr(sizes, "iloc") and is_named(sizes):
+        names = row_names(sizes) if names is None else names
+        sizes = aligned(sizes, list(names), name="sizes", whose="the names of the groups")
     sizes = np.asarray(sizes)
     if isinstance(group_weights, Mapping):
         return _weights_by_name(group_weights, as_group_weights(others, sizes), names)

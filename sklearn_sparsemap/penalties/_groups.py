@@ -11,6 +11,7 @@ from scipy import sparse
 from .._core.annotations import Any, ArrayLike, NDArray, Sequence
 from .._core.indices import are_ends, are_indices
 from .._core.jit import readonly
+from .._core.tables import aligned
 from .._core.validation import check_positive, first_of
 from ._columns import check_group, check_ids, check_names, name_columns, resolve_columns
 from ._names import resolve_function
@@ -248,7 +249,8 @@ def as_groups(
     ----------
     groups : None, array-like, dict, list, str, callable, GroupTree, GroupOrder or Groups
         The groups. None means one group for each feature. An int array-like of shape (n_features,) holds the group of
-        each feature, counted from 0; one of str holds its name. A dict maps names to columns, and a list contains lists
+        each feature, counted from 0; one of str holds its name. A Series with an index is matched with
+        `feature_names`. A dict maps names to columns, and a list contains lists
         of columns; these groups may overlap. Columns are indices or, with `feature_names`, names. ``"templates"`` means
         `feature_groups`. A callable maps `feature_names` to groups in another form; ``"columns"`` means
         `groups_by_name`.
@@ -288,11 +290,12 @@ def as_groups(
     if n_features is not None:
         check_positive("n_features", n_features, integer=True, zero=True)
     if feature_groups is not None:
+        feature_groups = _by_features(feature_groups, "feature_groups", n_features, feature_names)
         feature_groups = check_ids(feature_groups, n_features, what="feature_groups")
     if callable(groups) or (isinstance(groups, str) and groups == "columns"):
         groups = resolve_function(groups, feature_names)
     if hasattr(groups, "to_numpy"):  # a Series or an Index
-        groups = groups.to_numpy()
+        groups = _by_features(groups, "groups", n_features, feature_names)
     is_list = isinstance(groups, list | tuple)
     if ((isinstance(groups, dict) or is_list) and not groups) or (isinstance(groups, np.ndarray) and groups.size == 0):
         raise ValueError("there are no groups; use groups=None for one for each feature")
@@ -325,6 +328,15 @@ def as_groups(
     if not (allow_overlap or built.is_partition):
         raise ValueError(f"{_describe_overlap(built)}; each feature must be in only one group")
     return built
+
+
+def _by_features(series, name, n_features, feature_names):
+    """Return the group of each feature as an array, in the order of the names of features if it is a Series of names.
+
+    It may name more features than there are.
+    """
+    features = range(len(series) if n_features is None else n_features) if feature_names is None else feature_names
+    return aligned(series, list(features), name=name, whose="the names of the features", more=True)
 
 
 def _are_names_of_groups(groups, n_features, feature_names):

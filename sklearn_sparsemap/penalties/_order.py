@@ -9,6 +9,7 @@ from numbers import Integral
 import numpy as np
 
 from .._core.annotations import Any, Iterable, NDArray, Self, Sequence
+from .._core.tables import as_mapping, column_names, rows_of
 from .._core.template_grammar import read_offsets
 from ._columns import check_group, check_names, name_columns, resolve_columns
 
@@ -63,7 +64,8 @@ class GroupOrder:
     def __init__(
         self, pairs: Iterable[tuple[Any, Any]], *, names: Sequence[Any] | None = None, columns: Any = None
     ) -> None:
-        pairs = [self._check_pair(pair) for pair in pairs]
+        pairs = pairs if column_names(pairs, "pairs") is None else rows_of(pairs)
+        pairs, columns = [self._check_pair(pair) for pair in pairs], as_mapping(columns, "columns")
         if isinstance(columns, dict):
             given, columns = tuple(columns), list(columns.values())
             if names is not None:

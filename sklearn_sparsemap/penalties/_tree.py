@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .._core.tables import as_mapping
+from .._core.validation import is_missing
 from ._order import GroupOrder
 
 
@@ -17,7 +19,7 @@ class GroupTree(GroupOrder):
 
     Parameters
     ----------
-    parents : dict of name -> name of the parent, or int array-like of shape (n_nodes,)
+    parents : dict or Series of name -> name of the parent, or int array-like of shape (n_nodes,)
         The parent of each node; None, or -1 in an array, for roots. There may be several roots.
     columns : dict of name -> columns, or list, default=None
         The features of each node itself; nodes that are omitted have none. None means that they come with the data, see
@@ -48,6 +50,9 @@ class GroupTree(GroupOrder):
     """
 
     def __init__(self, parents: Any, columns: Any = None) -> None:
+        named = as_mapping(parents, "parents")
+        if named is not parents:
+            parents = {name: None if is_missing(parent) else parent for name, parent in named.items()}
         parents = parents if isinstance(parents, dict) else _parents_by_index(parents)
         names = tuple(parents)
         pairs = [(parent, name) for name, parent in parents.items() if parent is not None]
@@ -56,6 +61,7 @@ class GroupTree(GroupOrder):
                 raise ValueError(f"node {name!r} is its own parent; use None (in an array -1) for a root")
             if parent not in names:
                 raise ValueError(f"the parent of {name!r} is {parent!r}, which is not a node; add it with parent None")
+        columns = as_mapping(columns, "columns")
         if isinstance(columns, dict):
             unknown = [name for name in columns if name not in names]
             if unknown:

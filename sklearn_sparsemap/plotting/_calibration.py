@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike, Self
-from .._core.indicators import label_sets, read_known
+from .._core.indicators import label_sets, read_known, same_order
 from .._core.unwrap import unwrap
 from .._core.validation import check_positive
 from ._base import Display
@@ -61,7 +61,8 @@ class LabelCalibrationDisplay(Display):
         Parameters
         ----------
         y_true, marginals : array-like of shape (n_samples, n_labels)
-            Labels, and their probabilities or marginals. Labels of NaN are left out.
+            Labels, and their probabilities or marginals. Labels of NaN are left out. The columns of two tables are
+            matched by their names.
         n_bins : int, default=10
             Number of groups of equal width between 0 and 1.
         ax : matplotlib Axes, default=None
@@ -79,6 +80,7 @@ class LabelCalibrationDisplay(Display):
         check_positive("n_bins", n_bins, integer=True)
         if label_sets(y_true) is not None:
             raise ValueError("y_true holds names of labels; use from_estimator, or pass an indicator matrix")
+        y_true, marginals, _ = same_order(y_true, marginals, names=("y_true", "marginals"))
         filled, known = read_known(y_true)
         filled = filled.toarray() if hasattr(filled, "toarray") else filled
         gold, found = np.asarray(filled, float).ravel(), np.asarray(marginals, float).ravel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike, Self, Sequence
+from .._core.tables import aligned, column_names, is_named
 from .._core.unwrap import transformed
 from .._core.validation import check_choice, check_same_length
 from ._base import Display, unwrap_fitted
@@ -40,6 +41,11 @@ class LabelPairsDisplay(Display):
     def __init__(
         self, matrix: ArrayLike, labels: Sequence[Any] | None = None, *, values_format: str | None = None
     ) -> None:
+        if labels is None and hasattr(matrix, "to_numpy") and is_named(matrix):
+            labels = column_names(matrix, "matrix")
+        if labels is not None:
+            labels = list(labels)
+            matrix = aligned(matrix, labels, labels, name="matrix", whose="the labels")
         self.matrix = np.asarray(matrix, dtype=np.float64)
         n = len(self.matrix)
         if self.matrix.shape != (n, n) or not n or np.isnan(self.matrix).any():
@@ -94,7 +100,7 @@ class TransitionsDisplay(LabelPairsDisplay):
     matrix : array-like of shape (n_labels, n_labels)
         ``transitions_``. Cells of forbidden transitions, -inf, are hatched.
     labels : sequence, default=None
-        Names of the labels. By default, numbers from 0.
+        Names of the labels. By default, those of the columns of a table, else numbers from 0.
     values_format : str, default=None
         Format of the scores, such as ``".3f"``. By default, the largest score has two significant digits, and all have
         the same number of decimals.
@@ -196,7 +202,7 @@ class LabelConfusionDisplay(LabelPairsDisplay):
     matrix : array-like of shape (n_labels, n_labels)
         Counts.
     labels : sequence, default=None
-        Names of the labels. By default, numbers from 0.
+        Names of the labels. By default, those of the columns of a table, else numbers from 0.
     normalize : {None, "true", "pred", "all"}, default=None
         Whether to draw fractions instead of counts: of the true labels (each row sums to 1), of the predicted labels
         (columns), or of all steps.
@@ -326,6 +332,8 @@ def _fractions(counts, axis):
 def _count_pairs(y_true, y_pred, labels):
     """Return the numbers of steps with each pair of a gold and a predicted label, and the labels."""
     check_same_length(y_true, y_pred)
+    # Neither may be a table.
+    check_same_length(y_pred, y_true)
     pairs = []
     for i, (gold, predicted) in enumerate(zip(y_true, y_pred)):
         if isinstance(gold, str) or not hasattr(gold, "__len__"):

@@ -18,6 +18,7 @@ from ..._core.blocks import blocks
 from ..._core.doc_link import DocLinkMixin
 from ..._core.indicators import as_indicator, in_order, label_sets, names_in, read_known
 from ..._core.ragged import RaggedArray
+from ..._core.tables import by_samples
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive, keep_text
 from ..._training._label_task import LabelTask
 from ...inference._labels import LabelGraph
@@ -206,6 +207,7 @@ class LabelSetClassifier(
         ValueError
             If `known` is not as described, or no set that satisfies the constraints agrees with it.
         """
+        known = None if known is None else by_samples(known, X, "known")
         X = self._check_predict(X)
         check_parameters(self, ["decision", "threshold"])
         if map_time_limit is not None:
@@ -243,6 +245,7 @@ class LabelSetClassifier(
         score : float
         """
         check_is_fitted(self)
+        sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
         filled, known = read_known(self._in_order(y))
         if np.ndim(filled) == 2:
             filled = filled if sparse.issparse(filled) else np.asarray(filled)

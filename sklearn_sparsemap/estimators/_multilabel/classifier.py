@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from ..._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
 from ..._core.blocks import blocks, dense
 from ..._core.indicators import label_sets, names_in, read_known
+from ..._core.tables import by_samples
 from ..._core.validation import (
     FRACTION,
     LARGEST_SCORE,
@@ -366,6 +367,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             each sample. NaN in an indicator matrix is an unknown label. Unknown labels are free, except if a hierarchy
             implies them.
         sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples. If it and X have an index, it is put in the order of X.
         classes : array-like of shape (n_labels,), default=None
             Names of the columns of an indicator matrix, or all names that can occur in collections. By default, the
             names of the columns of a DataFrame, the sorted names of collections, else those of a `Hierarchy` from
@@ -486,6 +488,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         task : LabelTask
             Without the samples that violate a constraint.
         """
+        sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
         if first:
             y, classes, named = begin_names(y, classes, self.constraints, partial)
         else:

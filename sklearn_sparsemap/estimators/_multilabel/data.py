@@ -11,8 +11,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from ..._core.blocks import blocks, dense
-from ..._core.indicators import as_indicator, column_names, in_order, label_sets, names_in
+from ..._core.indicators import as_indicator, in_order, label_sets, names_in
 from ..._core.ragged import RaggedArray
+from ..._core.tables import column_names, rows_of
 from ..._core.validation import check_magnitude, check_matrix, first_of, keep_text, name_array
 from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
@@ -61,7 +62,7 @@ def validate_samples(estimator, X, y, *, reset, classes=None, partial=False, has
     single : bool
         Whether y has one label for each sample.
     """
-    is_table = column_names(y) is not None
+    is_table = not isinstance(y, np.ndarray) and column_names(y) is not None
     if isinstance(X, RaggedArray):
         raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
     check_target(y, _SEVERAL_LABELS)
@@ -223,6 +224,9 @@ def begin_names(Y, classes, constraints=None, partial=False):
     The labels are `classes`; by default the names of the columns, or for collections the sorted names. They are None
     for a matrix without names. The parameters are those of `validate_samples` and of the estimator.
     """
+    if isinstance(classes, list | tuple) and classes and all(np.array_equal(own, [0, 1]) for own in classes):
+        # The classes of each label, as scikit-learn's MultiOutputClassifier takes them.
+        raise ValueError("classes are the names of the labels, not the two values of each; leave classes out")
     samples = label_sets(Y)
     if samples is not None:
         if classes is None and partial:
@@ -231,7 +235,7 @@ def begin_names(Y, classes, constraints=None, partial=False):
             # A set, of all names in the partitions of data, has no order.
             classes = _sorted_names(names_in(samples) if classes is None else dict.fromkeys(classes), constraints)
         return as_indicator(samples, classes), classes, True
-    names = column_names(Y)
+    names = None if isinstance(Y, np.ndarray) else column_names(Y)
     if names is None:
         return Y, classes, False
     if classes is not None:
@@ -315,6 +319,9 @@ def read_edges(label_graph, names, Y, weights, loops=True):
         if label_graph in ("full", "tree"):
             return mutual_information_tree(Y, weights)
         raise ValueError(f"label_graph={label_graph!r} is not one of 'full', 'tree', None, or an array of label pairs")
+    if column_names(label_graph, "label_graph") is not None:
+        # Python iterates tables by columns.
+        label_graph = rows_of(label_graph)
     try:
         pairs = [tuple(pair) for pair in label_graph]
     except TypeError as error:

@@ -15,6 +15,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import StrOptions
 
 from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self
+from ..._core.tables import by_samples
 from ..._core.validation import FRACTION, POSITIVE_INT, check_numbers, check_positive
 from ...structures import Structure
 from .._failures import restore_on_error
@@ -289,6 +290,7 @@ n_jobs
         ValueError
             As in `StructuredGroupLasso.fit`; also if no split is possible.
         """
+        sample_weight = by_samples(sample_weight, X, "sample_weight")
         X_all, task, start = self._prepare_fit(X, y, sample_weight)
         names = set(StructuredGroupLasso().get_params()) - {"alpha", "warm_start"}
         model = StructuredGroupLasso(**{name: getattr(self, name) for name in names})

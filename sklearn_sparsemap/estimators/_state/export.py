@@ -27,7 +27,9 @@ class LearnedArraysMixin(ArraysMixin):
             return None
         optimizer = self._learned.optimizer
         state = None if optimizer is None else TrainingState(**read_optimizer(optimizer))
-        return {"model": self._learned.model, "state": state, "final": self._learned.final}
+        parts = {"model": self._learned.model, "state": state, "final": self._learned.final}
+        rng = getattr(optimizer, "rng", None)
+        return parts if rng is None else {**parts, "randomness": _describe_generator(rng)}
 
     def _restore(self, fitted, learned):
         super()._restore(fitted, learned)
@@ -36,12 +38,28 @@ class LearnedArraysMixin(ArraysMixin):
         model, state, optimizer = learned["model"], learned["state"], None
         if state is not None:
             state._check()
-            rng = check_random_state(self.random_state)
+            given = learned.get("randomness")
+            rng = check_random_state(self.random_state) if given is None else _restore_generator(given)
             optimizer = write_optimizer(state, getattr(self, "_new_optimizer", None), rng)
         for array in [model.coef, model.intercept, model.additional] if hasattr(model, "coef") else model.arrays:
             _check_weights(array)
         self._learned = FittedState(model, optimizer, learned["final"])
         self._check_whole()
+
+
+def _describe_generator(rng):
+    """Return the state of a RandomState, from which dropout continues, in a plain form."""
+    _, keys, position, has_normal, normal = rng.get_state()
+    return {"keys": keys, "position": int(position), "has_normal": int(has_normal), "normal": float(normal)}
+
+
+def _restore_generator(given):
+    keys, position = given["keys"], given["position"]
+    if keys.shape != (624,) or keys.dtype != np.uint32 or not 0 <= position <= len(keys):
+        raise ValueError("the state of the generator of random numbers is damaged")
+    rng = np.random.RandomState()
+    rng.set_state(("MT19937", keys, position, given["has_normal"], given["normal"]))
+    return rng
 
 
 def _check_weights(array):

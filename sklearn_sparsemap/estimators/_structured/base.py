@@ -17,6 +17,7 @@ from ..._core.annotations import Any, ArrayLike, NDArray, Self
 from ..._core.doc_link import DocLinkMixin
 from ..._core.offsets import size_of, split_flat
 from ..._core.ragged import RaggedArray
+from ..._core.tables import aligned, by_samples
 from ..._core.validation import (
     PairOf,
     check_parameters,
@@ -99,7 +100,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
 
     Other rooms use some private methods: `conformal` and `inspection/_explain.py` call `_check_predict`,
     `_check_gibbs` (by which they also tell these estimators), `_as_labels` and `_no_labels`, and read `_current` and
-    `_structure`. `conformal` also calls `_task` and `_scores`, and `inspection/_explain.py` `_infer`.
+    `_structure`. `conformal` also calls `_task` and `_scores`, and reads `_learned`; `inspection/_explain.py` calls
+    `_infer`.
     `plotting/_graphs/factor_graph.py` calls `_check_predict` and `_task`.
     `estimators/_learners.py` calls `_check_whole`, `_check_task` and `_check_same_structure`,
     `estimators/_state/export.py` calls `_check_whole`, and `distributed/_phases.py` sets `_learned_columns`.
@@ -174,6 +176,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             for a label sequence without steps is empty. For a `LinearProgram`: a bool array of shape (n_samples,
             n_variables).
         """
+        known = None if known is None else by_samples(known, X, "known")
         structure, X = self._check_predict(X)
         task = self._task(X)
         if map_time_limit is not None:
@@ -205,6 +208,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         marginals : ndarray of shape (n_samples, n_classes), or 1-D object array
             For structures, one array for each sample in the shape of its scores.
         """
+        known = None if known is None else by_samples(known, X, "known")
         structure, X = self._check_predict(X)
 
         def run(task, scores, additional):
@@ -262,6 +266,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             For factor graphs, except those that are a single `StructureFactor` over all variables: LP-SparseMAP has
             marginals, but no distribution. Also if the data are not as described.
         """
+        known = None if known is None else by_samples(known, X, "known")
         structure, X = self._check_predict(X)
 
         def run(task, scores, additional):
@@ -302,6 +307,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             If the data are not as described.
         """
         check_positive("k", k, integer=True)
+        known = None if known is None else by_samples(known, X, "known")
         _, X = self._check_predict(X)
 
         def run(task, scores, additional):
@@ -374,6 +380,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         """
         self._check_gibbs("sample")
         check_positive("n_samples", n_samples, integer=True)
+        known = None if known is None else by_samples(known, X, "known")
         (structure, X), rng = self._check_predict(X), check_random_state(random_state)
 
         def run(task, scores, additional):
@@ -415,6 +422,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
 
     def _agreement_with(self, X, y, sample_weight=None):
         """Return the agreement of predictions with samples in the user's form; see `Task.agreement`."""
+        sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
         structure, X = self._check_predict(X)
         return self._agreement(*self._samples_to_score(structure, X, y, sample_weight), self._learned.model)
 
@@ -473,7 +481,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
 
     @coef_.setter
     def coef_(self, values: Any) -> None:
-        self._edit(coef=check_coef(values, self._current.coef))
+        known = self._current.coef
+        values = self._by_labels("coef_", values, list(self._feature_names()))
+        self._edit(coef=check_coef(values, known))
 
     def sparsify(self) -> Self:
         """Convert `coef_` to a CSR array, which takes less memory if most weights are zero.
@@ -513,7 +523,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
 
     @intercept_.setter
     def intercept_(self, values: ArrayLike) -> None:
-        known = self._current.intercept
+        known, values = self._current.intercept, self._by_labels("intercept_", values)
         self._edit(intercept=check_weights("intercept_", values, known.shape).astype(known.dtype, copy=False))
 
     transitions_ = _learned_scores("transitions")
@@ -522,12 +532,28 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
 
     def _set_learned(self, name, values):
         """Assign learned additional scores."""
-        values = check_weights(f"{name}_", values, self._additional(name).shape)
+        shape = self._additional(name).shape
+        # The second axis, if there is one, has labels, too.
+        own = self._names_of_outputs()
+        values = self._by_labels(f"{name}_", values, *[own] * (len(shape) - 1))
+        values = check_weights(f"{name}_", values, shape)
         additional = self._current.additional.copy()
         self._by_name(additional)[name][...] = values
         # The mask forbids these entries. Stored weights must be finite, or training could not continue.
         additional[np.isneginf(self._mask)] = 0.0
         self._edit(additional=additional)
+
+    def _names_of_outputs(self):
+        """Return the labels as a list, or the numbers of the rows of `coef_` if they are no labels."""
+        return self.classes_.tolist() if self._structure.labelled else list(range(len(self._current.intercept)))
+
+    def _feature_names(self):
+        return getattr(self, "feature_names_in_", range(self.n_features_in_))
+
+    def _by_labels(self, name, values, *axes):
+        """Return assigned weights in the order of names: the first axis in that of the labels."""
+        whose = "the labels and the names of the features"
+        return aligned(values, self._names_of_outputs(), *axes, name=name, whose=whose)
 
     def _edit(self, **arrays):
         """Replace arrays of the model, and drop the optimiser, which holds the old arrays."""
@@ -723,6 +749,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             As `check_training_data` returns them.
         task : Task
         """
+        sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
         X, y, sample_weight = without_empty(structure, X, y, sample_weight)
         X, gold, classes = check_training_data(self, structure, X, y, **options)
         step_weights = None
@@ -746,7 +773,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             transitions.check(gold)
             self._mask = transitions.mask()
         task.mask = self._mask
-        loss, cost = pair_of(self.loss, None)
+        loss = pair_of(self.loss, None)[0]
+        cost = self._cost_of(classes)
         trained = task.learn(gold, weights, loss, self.temperature, cost)
         if structure.uses_graphs:
             X, gold, trained = without_violations(X, gold, trained, stream)
@@ -758,6 +786,15 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         if step_weights is not None:
             trained.step_weights = step_weights
         return X, gold, classes, trained
+
+    def _cost_of(self, classes):
+        """Return the costs of the parameter `loss` in the order of the labels; None if there are none."""
+        cost = pair_of(self.loss, None)[1]
+        if cost is None or classes is None:
+            return cost
+        labels = classes.tolist()
+        # A fold may lack a label that the cost has.
+        return aligned(cost, labels, labels, name="cost", whose="the labels", more=True)
 
     def _transition_mask(self, structure, classes):
         """Return the constraints on label sequences."""

@@ -98,7 +98,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         require that the true structure's score exceeds that of each other one by the number of wrong parts. If
         structures differ in their number of parts, missing parts count, too. For structures made of labels, a pair
         ``(name, cost)`` sets the costs of wrong labels: an array of shape (n_classes, n_classes), with the cost of
-        predicting the label of the column if the label of the row is true, in the order of `classes_`.
+        predicting the label of the column if the label of the row is true, in the order of `classes_`; or a table with
+        the names of labels, which may have more labels than `y`.
     temperature : float, default=1.0
         Scale of the loss. Small values approach a structured perceptron, large values require a wider margin.
         Probabilities are those of the scores divided by the temperature. The perceptron loss does not depend on it. If
@@ -389,7 +390,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             Gold labels or structures; see the notes of the class.
         sample_weight : array-like of shape (n_samples,), or sequence of arrays, default=None
             Weights of the samples. For label sequences, an array may hold a weight for each step; see the notes of the
-            class.
+            class. If it and X have an index, it is put in the order of X.
         X_val, y_val : as `X` and `y`, default=None
             Validation samples for early stopping. Training stops when the `score` on them no longer improves, and the
             best model is kept, as with ``early_stopping=True``, but no samples of `X` are held out.

@@ -260,7 +260,7 @@ class FixedGraph(GraphBuilder):
         parts = []
         for name, shape in shapes.items():
             rows = sample[name]
-            rows = rows if sparse.issparse(rows) else check_numbers(rows, f"{which}[{name!r}]")
+            rows = rows if sparse.issparse(rows) else check_numbers(rows, f"{which}[{name!r}]", named=True)
             shapes_of_rows = [shape[:-1], shape] if name in self.graph.n_states else [shape]
             if rows.shape[:-1] not in [*shapes_of_rows, *((prod(own),) for own in shapes_of_rows)]:
                 raise ValueError(

@@ -274,7 +274,7 @@ default=None
         y : array-like of shape (n_samples,), or a sequence of structures
             Gold labels or structures.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples.
+            Weights of the samples. If it and X have an index, it is put in the order of X.
 
         Returns
         -------

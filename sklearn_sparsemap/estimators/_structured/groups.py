@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._core.annotations import Any, Mapping, NDArray
+from ..._core.tables import as_mapping
 from ...penalties import GroupOrder, as_group_weights, as_groups
 from .._failures import warn_user
 
@@ -67,6 +68,8 @@ class GroupsMixin:
             # together with them.
             sizes = np.bincount(groups.atom_of, minlength=groups.n_atoms)
         weights = "sqrt" if self.group_weights is None else self.group_weights
+        if hasattr(weights, "iloc"):
+            weights = as_mapping(weights, "group_weights")
         names = _names_of(self, groups) if isinstance(weights, Mapping) else None
         return groups, as_group_weights(weights, sizes, names, self._weights_of_others)
 

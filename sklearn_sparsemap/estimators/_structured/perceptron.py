@@ -82,8 +82,8 @@ default="perceptron"
     groups : None, array-like, dict, list, "templates", "columns", callable, GroupTree, GroupOrder or Groups, \
 default=None
         Groups of features. None means one group for each feature. An array of shape (n_features,) holds the number
-        or the name of the group of each feature; a dict maps names to columns; a list of lists of columns may have
-        overlapping groups.
+        or the name of the group of each feature, a Series with an index by the names of features; a dict maps names to
+        columns; a list of lists of columns may have overlapping groups.
         ``"templates"`` takes ``X.groups``, as `TemplateVectorizer` makes them; a `GroupTree` or `GroupOrder` without
         columns takes them as its base groups. Columns are indices, or names of features (`feature_names_in_`); see also
         `sklearn_sparsemap.penalties.groups_from`. A callable maps these names to groups in each `fit`, so that groups
@@ -92,7 +92,8 @@ default=None
     group_weights : {"uniform", "log2", "sqrt"}, dict or array-like of shape (n_groups,), default="uniform"
         Relative strength of the penalty of each group: equal, the base-2 logarithm of its number of features (as in the
         paper), or the square root of this number. In a tree or an order, features of finer groups do not count. A dict
-        has the weights of some groups by name; all others have the weight 1. A group of weight 0 is not penalised.
+        or a Series with an index has the weights of some groups by name; all others have the weight 1. A group of
+        weight 0 is not penalised.
     budget : int, or a pair (int, "weights"), default=None
         Maximum number of groups to keep. A pair ``(n, "weights")`` is the maximum number of weights instead:
         `n_nonzero_coefs_` does not exceed n after `fit` or `finalize`. See the notes. By default, `alpha` is used.
@@ -337,7 +338,8 @@ default=None
         y : array-like of shape (n_samples,), or a sequence of structures
             Gold labels or structures.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples, relative to their mean; see the notes.
+            Weights of the samples, relative to their mean; see the notes. If it and X have an index, it is put in the
+            order of X.
 
         Returns
         -------
@@ -653,8 +655,8 @@ default=None
         features = X.values[:, optimizer.columns]
         if not sparse.issparse(features):
             features = np.ascontiguousarray(features)
-        (_, cost), loss = pair_of(self.loss, None), self._loss_of(optimizer)
-        cost = cost if LOSSES[loss].margin else None
+        loss = self._loss_of(optimizer)
+        cost = self._cost_of(getattr(self, "classes_", None)) if LOSSES[loss].margin else None
         return task.under(loss, self.temperature, cost), RaggedArray(features, X.indptr)
 
     def _loss_of(self, optimizer):

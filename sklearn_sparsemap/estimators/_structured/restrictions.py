@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from ..._core.spans import SCHEMES, split_label
+from ..._core.tables import column_names
 from ..._core.validation import ALLOW_MORE, DIVIDE, naming, quoted, rename_samples
 from ..._training._structure_task import UNKNOWN
 from .._failures import warn_user
@@ -68,7 +69,8 @@ class TransitionMask:
         self.pairs = ~(continues | ((is_outside[:, None] | ends) & (is_outside | starts)))
 
     def _forbid_pairs(self, constraints):
-        pairs = list(constraints) if hasattr(constraints, "__iter__") else [None]
+        is_table = column_names(constraints, "constraints") is not None
+        pairs = list(constraints) if hasattr(constraints, "__iter__") and not is_table else [None]
         if any(not isinstance(pair, tuple | list) or len(pair) != 2 or pair[0] is pair[1] is None for pair in pairs):
             raise ValueError(
                 f"constraints must be {_ALLOWED}, with None for the start and the end; got {quoted(constraints)}"

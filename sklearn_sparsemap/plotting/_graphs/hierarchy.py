@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
+from ..._core.tables import aligned
 from ..._core.unwrap import transformed_sample
 from ..._core.validation import check_positive
 from .._base import Display, unwrap_fitted
@@ -76,6 +77,9 @@ class HierarchyDisplay(Display):
         names = hierarchy.labels if labels is None else list(labels)
         if names is None:
             raise ValueError("the hierarchy is a dict, whose labels have no order; name them by labels")
+        whose = "the labels of the hierarchy"
+        probabilities = aligned(probabilities, names, name="probabilities", whose=whose)
+        predicted = aligned(predicted, names, name="predicted", whose=whose)
         self.probabilities = np.asarray(probabilities, dtype=np.float64)
         if self.probabilities.shape != (len(names),):
             raise ValueError(f"probabilities have shape {self.probabilities.shape}; there are {len(names)} labels")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self
+from ..._core.tables import refuse_names
 from ..._core.unwrap import single_sample, transformed_sample
 from ..._core.validation import check_positive, quoted
 from .._base import Display, unwrap_fitted
@@ -35,6 +36,7 @@ class StructuresDisplay(Display):
             structures, weights = _split_pairs(structures)
         weights = _check_weights(weights, len(structures))
         if marginals is not None:
+            refuse_names(marginals, "marginals")
             marginals = self._read_marginals(np.asarray(marginals, dtype=np.float64))
             if self._n_columns is None:
                 self._n_columns = marginals.shape[-1]

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Mapping, NDArray, Sequence
 from ..._core.keys import as_key
+from ..._core.tables import column_names, read_arcs
 from ..._core.validation import check_positive
 from .._base import Structure, as_bools, as_parts, solver_in_tensors
 from .arcs import usable_arcs
@@ -26,8 +27,9 @@ class Path(Structure):
     Parameters
     ----------
     edges : array-like of shape (n_edges, 2)
-        The tail and the head of each edge, ints that are not negative. Two nodes may have several edges. Each call of
-        the oracle takes a time proportional to the number of edges.
+        The tail and the head of each edge, ints that are not negative. A table has a column called tail, source, from
+        or parent, and one called head, target, to or child. Two nodes may have several edges. Each call of the oracle
+        takes a time proportional to the number of edges.
     source, target : int
         First and last node of the path.
 
@@ -81,6 +83,8 @@ class Path(Structure):
     _rows_of_samples = "a path has one row for each edge of the graph"
 
     def __init__(self, edges: ArrayLike, source: int, target: int) -> None:
+        if column_names(edges, "edges") is not None:
+            edges = read_arcs(edges, "edges")
         given = np.asarray(edges)
         if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu" or not len(given):
             raise ValueError(
