@@ -238,15 +238,55 @@ def test_meka_says_where_labels_are(write, relation, labels):
         assert found == names and features == ["abcd"[place] for place in others]
         assert Y.tolist() == TABLE[:, labels].tolist()
         assert X.tolist() == TABLE[:, others].tolist()
-    for given in (
-        {"n_labels": len(labels) % 3 + 1},
-        {"label_position": {"start": "end", "end": "start"}[side]},
-        {"label_names": [*names[1:], "abcd"[others[0]]]},
+    # A number alone leaves the side to the header.
+    message = r"Meka's header '-[Cc] ?-?\d' says that \d labels are at the .* contradicts n_labels=\d"
+    with pytest.raises(ValueError, match=message):
+        load_multilabel_arff(path, len(labels) % 3 + 1)
+
+
+@pytest.mark.parametrize("relation", ["web", "'web: -C 3'", "'web: -C -3'", "'web: -C 3 -I 0-weka.filters.X.Remove-R1'"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_places_that_the_user_gives_win_over_the_header(write, relation, number):
+    path = write(f"@relation {relation}\n" + FOUR)
+    xml = "".join(f'<label name="{name}"/>' for name in "abcd"[1 : 1 + number])
+    for given, labels in (
+        ({"n_labels": number, "label_position": "end"}, [0, 1, 2, 3][-number:]),
+        ({"n_labels": number, "label_position": "start"}, [0, 1, 2, 3][:number]),
+        ({"label_names": list("dbca"[:number])}, [3, 1, 2, 0][:number]),
+        ({"label_names": write(f"<labels>{xml}</labels>", "labels.xml")}, [1, 2, 3][:number]),
     ):
-        with pytest.raises(
-            ValueError, match=r"Meka's header '-[Cc] ?-?\d' says that \d labels are at the .* contradicts"
+        X, Y = load_multilabel_arff(path, **given)
+        assert Y.tolist() == TABLE[:, labels].tolist()
+        assert X.tolist() == np.delete(TABLE, labels, axis=1).tolist()
+    if "-C" in relation and "filters" not in relation:
+        # The number is that of the header.
+        assert load_multilabel_arff(path, label_position="end")[1].tolist() == TABLE[:, 1:].tolist()
+
+
+FILTERS = "weka.filters.{}supervised.{}.Name-R1-3"
+
+
+@pytest.mark.parametrize("option", ["-C 3", "-C -3", "-c 3 -I 0"])
+def test_filters_of_attributes_may_have_moved_labels(write, option):
+    for name in (FILTERS.format("un", "attribute"), FILTERS.format("", "attribute"), "weka.filters.MultiFilter -F x"):
+        path = write(f"@relation 'NAME: {option}-{name}_copy'\n" + FOUR)
+        with pytest.warns(UserWarning, match="filters of attributes follow Meka's header '-[cC] -?3', .* is ignored"):
+            assert load_multilabel_arff(path, 1)[1].tolist() == [[1], [0]]
+        with pytest.warns(UserWarning, match="which may have moved the labels"):
+            assert load_multilabel_arff(path, label_position="end")[1].tolist() == TABLE[:, 1:].tolist()
+        with (
+            pytest.warns(UserWarning, match="ignored. Give label_names"),
+            pytest.raises(ValueError, match="does not say which attributes are labels"),
         ):
-            load_multilabel_arff(path, **given)
+            load_multilabel_arff(path)
+    # Filters of rows leave the attributes where they are; an option after filters is that of the result.
+    for relation in (
+        f"'NAME: {option}-{FILTERS.format('un', 'instance')}'",
+        f"'NAME-{FILTERS.format('un', 'attribute')}: {option}'",
+    ):
+        labels = [1, 2, 3] if "-3" in option else [0, 1, 2]
+        Y = load_multilabel_arff(write(f"@relation {relation}\n" + FOUR))[1]
+        assert Y.tolist() == TABLE[:, labels].tolist()
 
 
 @pytest.mark.parametrize("relation", ["web", "'iris-filter-C 2'", "'web: -C 0'", "'web: -C two'", "'a -Case 2'"])
@@ -331,6 +371,58 @@ def test_nominal_features(write):
     header = "@attribute c {" + ",".join(f"v{i}" for i in range(100)) + "}\n@attribute y {0,1}\n@data\n"
     with pytest.raises(ValueError, match="20 rows and 100 columns of features, which take 16000 bytes"):
         load_multilabel_arff(write(header + "v7,1\n" * 20), 1, max_bytes=10_000)
+
+
+@pytest.mark.parametrize(
+    ("declared", "columns"),
+    [
+        ("{0,1}", [[1], [0], [1]]),
+        ("{5, 2}", None),
+        ("{1}", None),
+        ("{0,0.0,1}", [[1], [0], [1]]),
+        ("{2,10,1,7}", [[0, 0, 1, 0], [1, 0, 0, 0], [0, 1, 0, 0]]),
+        ("{'2', 10 ,1.0}", [[0, 0, 1], [1, 0, 0], [0, 1, 0]]),
+        ("{2,2.0,10,1}", [[0, 0, 1], [1, 0, 0], [0, 1, 0]]),
+        ("{1,2,10,x}", [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]),
+    ],
+)
+def test_nominal_codes_have_a_column_for_each_value_from_three_on(write, declared, columns):
+    values = {"{0,1}": "101", "{0,0.0,1}": "101", "{5, 2}": "525", "{1}": "111"}.get(declared, ["1", "2", "10"])
+    head = f"@attribute n real\n@attribute c {declared}\n@attribute y {{0,1}}\n@data\n"
+    words = [value.strip("' ") for value in declared[1:-1].split(",")]
+    for row in ("{0},{1},0\n", "{{0 {0},1 {1}}}\n"):
+        rows = "".join(row.format(k + 1, value) for k, value in enumerate(values))
+        if row.startswith("{{") and columns is None:
+            with pytest.raises(ValueError, match="declare 0 first, or make it numeric"):
+                load_multilabel_arff(write(head + rows), 1)
+            continue
+        X, _, features, _ = load_multilabel_arff(write(head + rows), 1, return_names=True)
+        X = X.toarray() if sparse.issparse(X) else X
+        wanted = [[float(value)] for value in values] if columns is None else columns
+        assert X[:, 1:].tolist() == wanted and X[:, 0].tolist() == [1, 2, 3]
+        distinct = [word for k, word in enumerate(words) if word != "2.0" and word not in words[:k]]
+        assert features == (["n", "c"] if len(wanted[0]) == 1 else ["n", *(f"c={word}" for word in distinct)])
+    # Another spelling of a number is the same value, unless words are declared, too.
+    if len(words) > 2 and "x" not in words:
+        X = load_multilabel_arff(write(head + "1,1.00,0\n2,?,1\n"), 1)[0]
+        np.testing.assert_array_equal(X[:, 1:], [wanted[0], np.full(len(wanted[0]), np.nan)])
+    with pytest.raises(ValueError, match=r"has '?3'? for the attribute 'c', which declares"):
+        load_multilabel_arff(write(head + "1,3,0\n"), 1)
+
+
+def test_labels_may_declare_further_numbers(write):
+    head = "@attribute n real\n@attribute y {2,0,1}\n@data\n"
+    assert load_multilabel_arff(write(head + "1,0\n2,1\n3,1.0\n"), 1)[1].tolist() == [[0], [1], [1]]
+    with pytest.raises(ValueError, match="has 2 for the label 'y'; labels are 0 or 1"):
+        load_multilabel_arff(write(head + "1,2\n"), 1)
+
+
+def test_nominal_values_of_sparse_rows_take_memory(write):
+    # Each row has an entry for each nominal attribute, although it omits the first value.
+    head = "".join(f"@attribute c{k} {{x,y,z}}\n" for k in range(200)) + "@attribute y {0,1}\n@data\n"
+    assert load_multilabel_arff(write(head + "{}\n" * 20), 1)[0].nnz == 4000
+    with pytest.raises(ValueError, match="20 rows and 200 columns of features, which take 32000 bytes"):
+        load_multilabel_arff(write(head + "{}\n" * 20), 1, max_bytes=20_000)
 
 
 def test_weights(write):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import warnings
+from collections import Counter
 from io import StringIO
 from typing import Literal
 from xml.etree import ElementTree
@@ -12,11 +14,13 @@ from scipy import sparse
 
 from .._core.annotations import Any, Sequence
 from .._core.validation import check_choice, check_positive, quoted
-from ._arff_files import ArffFile, check_headers, domain_of, join_rows, span_of
+from ._arff_files import ArffFile, check_headers, domain_of, join_rows, numbers_of, span_of
 from ._lines import MAX_BYTES, Source, check_size, is_source, name_of, read_lines, sources_of
 
 # Meka's option in the name of the relation: the first attributes are labels, or with a minus the last ones.
-_MEKA = re.compile(r"(?<![^\s:'\"])-[Cc]\s*(?P<minus>-?)(?P<number>[1-9][0-9]{0,8})(?![^\s'\"])")
+_MEKA = re.compile(r"(?<![^\s:'\"])-[Cc]\s*(?P<minus>-?)(?P<number>[1-9][0-9]{0,8})(?![^\s'\"-]|-(?!weka\.))")
+# A filter that Weka has applied, whose name is appended to that of the relation. Filters of rows keep the attributes.
+_FILTER = re.compile(r"weka\.filters\.(?!(?:un)?supervised\.instance\.)")
 # Pairs of words that mean 0 and 1.
 _PAIRS = (
     ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("off", "on"), ("absent", "present"),
@@ -38,9 +42,9 @@ def load_multilabel_arff(
 ) -> Any:
     """Load a multilabel data set in the format ARFF, sparse or dense.
 
-    Attributes are numeric or nominal. A nominal feature whose values are numbers, such as ``{0,1}``, is one column. Any
-    other has a column of 0 and 1 for each of its values. Labels are 0 or 1, or pairs of words such as ``{no,yes}`` or
-    ``{FALSE,TRUE}``.
+    Attributes are numeric or nominal. A nominal feature of one or two numbers, such as ``{0,1}``, is one column. Any
+    other has a column of 0 and 1 for each of its values, also if they are numbers, such as ``{1,2,3}``. Labels are 0 or
+    1, or pairs of words such as ``{no,yes}`` or ``{FALSE,TRUE}``.
 
     Parameters
     ----------
@@ -51,10 +55,10 @@ def load_multilabel_arff(
         Number of attributes that are labels. By default, the number in Meka's header.
     label_names : sequence of str, or path, default=None
         The names of the labels, which may be anywhere, in the order of the columns of `Y`; or Mulan's XML file, which
-        has them.
+        has them. They take precedence over Meka's header.
     label_position : {"end", "start"}, default=None
-        Whether the labels are the last attributes, as in Mulan's files, or the first, as in many of Meka's. By default,
-        as Meka's header says, or ``"end"`` without such a header.
+        Whether the labels are the last attributes, as in Mulan's files, or the first, as in many of Meka's. It takes
+        precedence over Meka's header. By default, as this header says, or ``"end"`` without one.
     encoding : str, default="utf-8"
         The encoding of the text. A file that was opened in text mode has its own.
     return_names : bool, default=False
@@ -80,7 +84,8 @@ def load_multilabel_arff(
     ------
     ValueError
         If the file is not of this form (the message names the line), is not text in this encoding, is too long, or
-        is cut off or damaged by its compression; or if a parameter has no meaning, or contradicts Meka's header.
+        is cut off or damaged by its compression; or if a parameter has no meaning, or `n_labels` alone contradicts
+        Meka's header.
     TypeError
         If `path` is neither a path nor an open file.
     OSError
@@ -89,7 +94,8 @@ def load_multilabel_arff(
     Notes
     -----
     In Meka's files, ``-C 3`` in the line ``@relation`` says that the first three attributes are labels, ``-C -3`` that
-    the last three are.
+    the last three are. Weka's filters append their names to this line. Those of attributes may have moved labels since,
+    so the place is then ignored, with a UserWarning, if it is not given.
 
     Examples
     --------
@@ -130,6 +136,8 @@ def load_multilabel_arff(
 
 def _read_data(file, features, labels, max_bytes):
     """Return the features, the labels with NaN for missing ones, and the weights of a file."""
+    for place in labels:
+        file.domains[place] = numbers_of(file.domains[place])
     positive = [_positive_code(file, place) for place in labels]
     table = file.rows.table(file.names, file.domains)
     Y = table[:, span_of(labels)]
@@ -166,30 +174,44 @@ def _positive_code(file, attribute):
 
 def _label_indices(header, n_labels, label_names, label_position, encoding, max_bytes):
     """Return the indices of the attributes that are labels, in the order of the columns of the indicator matrix."""
-    everything, meka = range(len(header.names)), _MEKA.search(header.relation)
-    said = None if meka is None else (int(meka["number"]), _SIDES[meka["minus"]])
     if label_names is not None:
         if label_position is not None:
             raise ValueError("label_position is for labels without label_names; leave out one of them")
         places = _indices_of_names(header, _read_label_names(label_names, encoding, max_bytes))
         if n_labels not in (None, len(places)):
             raise ValueError(f"n_labels={n_labels}, but label_names has {len(places)} names; leave out one of them")
-        given, fits = "label_names", said is None or {*places} == {*_at(everything, *said)}
-    else:
-        if n_labels is None and said is None:
-            raise ValueError(
-                f"{header.name} does not say which attributes are labels; give n_labels, or label_names (names, or the "
-                "path of Mulan's XML file)"
-            )
-        chosen = n_labels or said[0], label_position or ("end" if said is None else said[1])
-        places = list(_at(everything, *chosen))
-        given, fits = f"n_labels={chosen[0]}, label_position={chosen[1]!r}", said in (None, chosen)
-    if not fits:
+        return places
+    option, said, position = _read_option(header, n_labels, label_position)
+    if n_labels is None and said is None:
         raise ValueError(
-            f"{header.name}: Meka's header {quoted(meka[0])} says that {said[0]} labels are at the {said[1]}, which "
-            f"contradicts {given}; leave them out, or correct the header"
+            f"{header.name} does not say which attributes are labels; give n_labels, or label_names (names, or the "
+            "path of Mulan's XML file)"
         )
-    return places
+    if None not in (said, n_labels) and label_position is None and said != n_labels:
+        raise ValueError(
+            f"{header.name}: Meka's header {quoted(option)} says that {said} labels are at the {position}, which "
+            f"contradicts n_labels={n_labels}; leave it out, or give label_position, too"
+        )
+    return list(_at(range(len(header.names)), n_labels or said, label_position or position))
+
+
+def _read_option(header, n_labels, label_position):
+    """Return Meka's option in the header, its number of labels, and their side; None, None and "end" without one."""
+    meka = _MEKA.search(header.relation)
+    if meka is None:
+        return None, None, "end"
+    said, position = int(meka["number"]), _SIDES[meka["minus"]]
+    if _FILTER.search(header.relation, meka.end()) is None:
+        return meka[0], said, position
+    if label_position is None or n_labels is None:
+        warnings.warn(
+            f"{header.name}: filters of attributes follow Meka's header {quoted(meka[0])}, which may have moved the "
+            "labels; it is ignored. Give label_names, or n_labels and label_position",
+            UserWarning,
+            stacklevel=4,
+        )
+    # The side may have changed, but hardly the number.
+    return meka[0], (said if label_position is not None else None), "end"
 
 
 def _at(everything, number, position):
@@ -197,12 +219,12 @@ def _at(everything, number, position):
 
 
 def _indices_of_names(header, wanted):
-    places = {}
+    places, counts = {}, Counter(wanted)
     for place, name in enumerate(header.names):
         places.setdefault(name, []).append(place)
     for name in wanted:
         n = len(places.get(name, ()))
-        if n != 1 or wanted.count(name) > 1:
+        if n != 1 or counts[name] > 1:
             fault = "is twice in label_names" if n == 1 else f"is the name of {n} attributes of {header.name}"
             raise ValueError(f"the label {quoted(name)} {fault}; name each label once, as the file does")
     return [places[name][0] for name in wanted]

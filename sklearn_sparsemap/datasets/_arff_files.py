@@ -1,6 +1,7 @@
 """Files in the format ARFF: attributes and rows, dense or sparse."""
 
 import re
+from collections import Counter
 from itertools import chain
 
 import numpy as np
@@ -9,16 +10,18 @@ from scipy import sparse
 from .._core.validation import quoted
 from ._lines import as_number, check_size, name_of, read_lines
 
+# Possessive quantifiers, because patterns that may go back keep some 100 bytes for each character that they have passed.
 _ATTRIBUTE = re.compile(
-    r"@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\"|(?P<plain>[^\s{]+))"
+    r"@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*+)'|\"(?P<double>(?:[^\"\\]|\\.)*+)\"|(?P<plain>[^\s{]+))"
     r"\s*(?P<type>\S.*)",
     # ASCII, because names may contain other white space.
     re.IGNORECASE | re.ASCII,
 )
-# The text before a comment; "%" within quotes does not begin one.
-_BEFORE_COMMENT = re.compile(r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^%'\"])*(?=%)")
+# The first character that begins a comment or a quoted text, and the rest of a quoted text by its quote.
+_MARK = re.compile("[%'\"]")
+_QUOTED = {quote: re.compile(rf"(?:[^{quote}\\]|\\.)*+{quote}") for quote in "'\""}
 # A cell of a row, in a sparse one with its index. A quote within a word does not begin a quoted text.
-_CELL = re.compile(r"[ \t]*(?:\d+[ \t]+)?(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")[ \t]*(?=,|$)|[^,]*", re.ASCII)
+_CELL = re.compile(r"[ \t]*(?:\d+[ \t]+)?(?:'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")[ \t]*(?=,|$)|[^,]*", re.ASCII)
 _WEIGHT = re.compile(r"(.*\S)\s*,\s*\{([^{},]*)\}", re.DOTALL)
 _BLANK = " \t\f\v"
 # The pattern is unambiguous; otherwise the time for a long row of digits would be quadratic.
@@ -87,9 +90,11 @@ class ArffFile:
             # A copy of the dense part, so that the other columns are not kept alive.
             return found if sparse.issparse(found) else np.ascontiguousarray(found)
         is_sparse = sparse.issparse(table)
-        if not is_sparse:
-            n_columns = sum(len(_columns_of(self.domains[place])) for place in attributes)
-            check_size(len(table), n_columns, "features", self.name, max_bytes)
+        # Each nominal attribute has an entry in each sparse row, also in those that omit its first value.
+        n_columns = int(are_words.sum()) if is_sparse else len(self.columns(attributes))
+        check_size(table.shape[0], n_columns, "features", self.name, max_bytes)
+        # Columns of a CSR array take the time of all of its entries.
+        table = table.tocsc() if is_sparse else table
         # Runs of numeric attributes, and single nominal ones.
         starts = np.flatnonzero(are_words | np.roll(are_words, 1) | (np.arange(len(attributes)) == 0))
         parts = []
@@ -128,6 +133,12 @@ def join_rows(parts):
 
 def _are_words(domain):
     return domain is not None and isinstance(domain[0], str)
+
+
+def _codes_of(words):
+    """Return the code of each word as text, by the word; if all words are numbers, also by the number."""
+    codes = {word: str(code) for code, word in enumerate(words)}
+    return {**{float(word): code for word, code in codes.items()}, **codes} if _are_numbers(words) else codes
 
 
 def _columns_of(domain):
@@ -185,17 +196,29 @@ def _split_attribute(text, where):
 
 
 def domain_of(name, declared, where):
-    """Return the values of a nominal attribute, floats or str; None for a numeric one."""
-    if declared.lower() in _NUMERIC:
-        return None
-    values = words_of(name, declared, where)
-    if not all(map(_NUMBER.fullmatch, map(str.strip, values))):
-        return values
-    for value in values:
-        if np.isinf(float(value)):
-            fault = f"has the value {quoted(value)}, {_TOO_LARGE}"
+    """Return the values of a nominal attribute, str or at most two floats; None for a numeric one.
+
+    Three numbers and more are codes without an order, so they are words.
+    """
+    words = words_of(name, declared, where)
+    if words is None or not _are_numbers(words):
+        return words
+    # The first spelling of each number.
+    spelled = {float(word): word for word in reversed(words)}
+    for value, word in spelled.items():
+        if np.isinf(value):
+            fault = f"has the value {quoted(word)}, {_TOO_LARGE}"
             raise ValueError(f"{where}: the attribute {quoted(name)} {fault}; correct it")
-    return tuple(map(float, values))
+    return tuple(word for word in words if spelled[float(word)] is word) if len(spelled) > 2 else numbers_of(words)
+
+
+def numbers_of(domain):
+    """Return the values of a nominal attribute as floats if all are numbers, else as they are."""
+    return tuple(map(float, domain)) if _are_words(domain) and _are_numbers(domain) else domain
+
+
+def _are_numbers(words):
+    return all(map(_NUMBER.fullmatch, map(str.strip, words)))
 
 
 def words_of(name, declared, where):
@@ -208,8 +231,8 @@ def words_of(name, declared, where):
             "nominal attributes can be loaded, so remove it or turn it into numbers"
         )
     values = tuple(text_of(value) for value in split_cells(declared[1:-1]))
-    twice = next((value for value in values if values.count(value) > 1), None) if len({*values}) < len(values) else None
-    if twice is not None:
+    twice, n = Counter(values).most_common(1)[0]
+    if n > 1:
         raise ValueError(f"{where}: the attribute {quoted(name)} has the value {quoted(twice)} twice; correct it")
     return values
 
@@ -358,20 +381,18 @@ class ArffRows:
 
     def _encode_words(self, texts, columns, ends, names, domains):
         """Return the texts of entries with words replaced by their index in the domain of their attribute."""
-        codes = {
-            place: {word: str(code) for code, word in enumerate(domain)}
-            for place, domain in enumerate(domains)
-            if _are_words(domain)
-        }
+        codes = {place: _codes_of(domain) for place, domain in enumerate(domains) if _are_words(domain)}
         if not codes:
             return texts
         texts = list(texts)
         for k in np.flatnonzero(np.isin(columns, list(codes))).tolist():
             own, text = codes[int(columns[k])], texts[k].strip()
             if text != _MISSING or text in own:
-                texts[k] = own.get(text_of(text))
+                word = text_of(text)
+                number = _NUMBER.fullmatch(word.strip()) and word not in own
+                texts[k] = own.get(float(word) if number else word)
             if texts[k] is None:
-                declared = quoted(",".join(own))[1:-1]
+                declared = quoted(",".join(domains[columns[k]]))[1:-1]
                 fault = f"has {quoted(text_of(text))} for the attribute {quoted(names[columns[k]])}, which declares "
                 raise self.error(self._row_of(k, ends), f"{fault}{{{declared}}}", "correct one of them")
         return texts
@@ -456,9 +477,13 @@ class ArffRows:
 
 
 def _without_comment(text):
-    """Cut off a comment."""
-    match = _BEFORE_COMMENT.match(text)
-    return (text if match is None else match[0]).strip(_BLANK)
+    """Cut off a comment. "%" within quotes does not begin one."""
+    mark = _MARK.search(text)
+    while mark is not None and mark[0] != "%":
+        quoted_text = _QUOTED[mark[0]].match(text, mark.end())
+        # A quote that is not closed does not begin a quoted text, and what follows is no comment.
+        mark = None if quoted_text is None else _MARK.search(text, quoted_text.end())
+    return (text if mark is None else text[: mark.start()]).strip(_BLANK)
 
 
 def _unquote(cell):
