@@ -244,7 +244,9 @@ def test_meka_says_where_labels_are(write, relation, labels):
         load_multilabel_arff(path, len(labels) % 3 + 1)
 
 
-@pytest.mark.parametrize("relation", ["web", "'web: -C 3'", "'web: -C -3'", "'web: -C 3 -I 0-weka.filters.X.Remove-R1'"])
+@pytest.mark.parametrize(
+    "relation", ["web", "'web: -C 3'", "'web: -C -3'", "'web: -C 3 -I 0-weka.filters.X.Remove-R1'"]
+)
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_places_that_the_user_gives_win_over_the_header(write, relation, number):
     path = write(f"@relation {relation}\n" + FOUR)

@@ -1,6 +1,9 @@
 """Data in partitions: files of them, readers in chunks, and fit_partitions."""
 
+import os
+import tracemalloc
 import weakref
+import zipfile
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from sklearn_sparsemap import (
     RaggedArray,
     StructuredSparseMAPClassifier,
 )
-from sklearn_sparsemap.datasets import load_conll, load_conllu, load_partition, save_partition
+from sklearn_sparsemap.datasets import dump_conllu, load_conll, load_conllu, load_partition, save_partition
 
 
 def chains(seed, n=25):
@@ -90,6 +93,100 @@ def test_what_is_no_such_file(tmp_path):
     for y in ([("a", 1), ("b", 2)], [None, None], ["a", 1]):
         with pytest.raises(ValueError, match="must be str or numbers, all of one kind"):
             save_partition(tmp_path / "0.npz", np.eye(2), y)
+
+
+def test_files_that_are_larger_once_read_are_refused(tmp_path):
+    path = tmp_path / "0.npz"
+    arrays = {"format": np.array("sklearn_sparsemap partition 1"), "X": np.zeros((1000, 1000)), "y": np.zeros(1000)}
+    np.savez_compressed(path, **arrays)
+    assert path.stat().st_size < 10_000
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"its array .* is compressed, as save_partition never does; write it again"):
+        load_partition(path)
+    assert tracemalloc.get_traced_memory()[1] < 10**6
+    tracemalloc.stop()
+    # One array alone is compressed, or two entries of the table of contents share their bytes.
+    save_partition(path, np.zeros((1000, 100)), np.zeros(1000))
+    with zipfile.ZipFile(path) as whole, zipfile.ZipFile(tmp_path / "one.npz", "w") as one:
+        for name in whole.namelist():
+            kind = zipfile.ZIP_DEFLATED if name == "X.npy" else zipfile.ZIP_STORED
+            one.writestr(name, whole.read(name), compress_type=kind)
+    with zipfile.ZipFile(path, "a") as whole:
+        info = whole.getinfo("X.npy")
+        for k in range(50):
+            copy = zipfile.ZipInfo(f"X{k}.npy")
+            for name in ("header_offset", "file_size", "compress_size", "CRC"):
+                setattr(copy, name, getattr(info, name))
+            whole.filelist.append(copy)
+        whole._didModify = True
+    for name, message in (("one", "array X.npy is compressed"), ("0", r"arrays have \d+ bytes, but the file has \d+")):
+        with pytest.raises(ValueError, match=message):
+            load_partition(tmp_path / f"{name}.npz")
+
+
+def test_one_long_label_takes_the_memory_of_one(tmp_path):
+    path, arrays = tmp_path / "0.npz", {"format": np.array("sklearn_sparsemap partition 1"), "X": np.zeros((5000, 1))}
+    np.savez(path, **arrays, **{"y.labels": np.array(["x" * 5000, "y"]), "y": np.zeros(5000, np.int32)})
+    tracemalloc.start()
+    _, y = load_partition(path)
+    assert tracemalloc.get_traced_memory()[1] < 10 * path.stat().st_size
+    tracemalloc.stop()
+    assert y.tolist() == ["x" * 5000] * 5000
+
+
+def write_partition(path, n):
+    save_partition(path, np.full((n, 10), float(n)), np.zeros(n, int))
+
+
+def write_treebank(path, n):
+    dump_conllu([["a"]] * n, [[0]] * n, [["root"]] * n, path)
+
+
+@pytest.mark.parametrize(
+    "write, name", [(write_partition, "0.npz"), (write_treebank, "a.conllu"), (write_treebank, "a.gz")]
+)
+def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path, monkeypatch, write, name):
+    path = tmp_path / name
+    write(path, 3)
+    os.chmod(path, 0o640)
+    old = path.read_bytes()
+    (tmp_path / "link").symlink_to(path)
+
+    class Interrupted(BaseException):
+        pass
+
+    for error in (OSError("No space left on device"), KeyboardInterrupt(), Interrupted()):
+        with monkeypatch.context() as patched:
+            # The last step, at which a process may be killed as well.
+            patched.setattr(os, "replace", lambda *names, error=error: (_ for _ in ()).throw(error))
+            with pytest.raises(type(error)):
+                write(path, 5)
+        assert path.read_bytes() == old and sorted(os.listdir(tmp_path)) == sorted([name, "link"])
+    write(tmp_path / "link", 5)
+    assert (tmp_path / "link").is_symlink() and path.read_bytes() != old
+    assert path.stat().st_mode & 0o777 == 0o640
+    # Devices and pipes are not replaced.
+    write_treebank(os.devnull, 3)
+    assert not os.path.isfile(os.devnull)
+
+
+def test_a_full_disk_leaves_the_old_file(fresh_python, tmp_path):
+    # The limit on the size of files fails like a full disk, at a write in the middle.
+    code = f"""
+import os, resource, signal
+import numpy as np
+from sklearn_sparsemap.datasets import load_partition, save_partition
+path = {str(tmp_path / "0.npz")!r}
+save_partition(path, np.eye(2), [0, 1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    save_partition(path, np.zeros((1000, 100)), np.zeros(1000, int))
+except OSError:
+    print(load_partition(path)[0].tolist(), os.listdir(os.path.dirname(path)))
+"""
+    out = fresh_python(code)
+    assert out.stdout.strip() == "[[1.0, 0.0], [0.0, 1.0]] ['0.npz']", out.stderr
 
 
 CONLL = "a N x\nb V y\n\nc N x\n\n\nd V z\n"

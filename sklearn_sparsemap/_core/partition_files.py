@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import errno
 from itertools import chain
+from os import fstat
+from zipfile import ZIP_STORED
 
 import numpy as np
 from scipy import sparse
 
 from .annotations import Any, PathLike
+from .files import replacing
 from .ragged import RaggedArray
 from .validation import check_matrix, name_array
 
 _FORMAT = "sklearn_sparsemap partition 1"
+_MAX_LABEL_BYTES = 256  # size of a label beyond which equal labels share one object, as memory is otherwise unbounded
 
 
 def save_partition(path: str | PathLike[str], X: Any, y: Any) -> None:
@@ -26,7 +30,7 @@ def save_partition(path: str | PathLike[str], X: Any, y: Any) -> None:
     Parameters
     ----------
     path : str or path-like
-        The file. An existing file is replaced.
+        The file. An existing file is replaced once the new one is complete.
     X : RaggedArray, list of 2-D arrays or CSR matrices, 2-D array or CSR matrix
         Features.
     y : sequence
@@ -60,7 +64,7 @@ def save_partition(path: str | PathLike[str], X: Any, y: Any) -> None:
     if n_targets != n_samples:
         raise ValueError(f"X has {n_samples} samples, but y has {n_targets}; each sample needs one")
     arrays = {"format": np.array(_FORMAT), **_packed_samples(X), **_packed_targets(y)}
-    with open(path, "wb") as file:
+    with replacing(path) as file:
         np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
 
 
@@ -115,6 +119,7 @@ def load_partition(path: str | PathLike[str]) -> tuple[Any, Any]:
     try:
         # NumPy does not close a damaged file that it opened itself.
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+            _check_sizes(file.zip.infolist(), fstat(opened.fileno()).st_size)
             if str(file["format"]) != _FORMAT:
                 raise KeyError("format")
             arrays = {name: file[name] for name in file.files}
@@ -126,6 +131,16 @@ def load_partition(path: str | PathLike[str]) -> tuple[Any, Any]:
         raise ValueError(f"{path} is not a complete file of save_partition ({error})") from error
 
 
+def _check_sizes(members, n_bytes):
+    """Raise ValueError if the arrays of a file could be larger than the file."""
+    compressed = next((member.filename for member in members if member.compress_type != ZIP_STORED), None)
+    if compressed is not None:
+        raise ValueError(f"its array {compressed} is compressed, as save_partition never does; write it again")
+    total = sum(member.file_size for member in members)
+    if total > n_bytes:
+        raise ValueError(f"its arrays have {total} bytes, but the file has {n_bytes}")
+
+
 def _read(arrays):
     """Make X and y from the arrays of a file. Any exception means that the file is damaged."""
     X, y = _unpacked("X", arrays), _unpacked("y", arrays)
@@ -135,7 +150,7 @@ def _read(arrays):
         labels = arrays["y.labels"]
         if labels.ndim != 1 or y.ndim != 1 or y.dtype.kind not in "iu" or not ((y >= 0) & (y < len(labels))).all():
             raise ValueError(f"y must be numbers of its {labels.size} labels")
-        y = labels[y]
+        y = (labels.astype(object) if labels.itemsize > _MAX_LABEL_BYTES else labels)[y]
     if "y.samples" in arrays:
         y = RaggedArray(y, arrays["y.samples"])
     if X.shape[0] != y.shape[0]:

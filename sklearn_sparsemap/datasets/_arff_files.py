@@ -10,7 +10,7 @@ from scipy import sparse
 from .._core.validation import quoted
 from ._lines import as_number, check_size, name_of, read_lines
 
-# Possessive quantifiers, because patterns that may go back keep some 100 bytes for each character that they have passed.
+# Possessive quantifiers, because a pattern that may go back keeps some 100 bytes for each character that it passed.
 _ATTRIBUTE = re.compile(
     r"@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*+)'|\"(?P<double>(?:[^\"\\]|\\.)*+)\"|(?P<plain>[^\s{]+))"
     r"\s*(?P<type>\S.*)",

@@ -10,6 +10,7 @@ from os import fsdecode
 import numpy as np
 
 from .._core.annotations import Any, PathLike, Sequence
+from .._core.files import replacing
 from .._core.validation import quoted
 from ._lines import check_source
 
@@ -61,8 +62,8 @@ def dump_conllu(
     relations : sequence of sequences of str, or None
         The relation of each word to its head. None keeps those of the sentences.
     path : str, path-like or open file
-        The file. An existing file is replaced. The file is compressed if its name ends with ``.gz``. To an open file,
-        in text or binary mode, text is appended.
+        The file. An existing file is replaced once the new one is complete. The file is compressed if its name ends
+        with ``.gz``. To an open file, in text or binary mode, text is appended.
     encoding : str, default="utf-8"
 
     Raises
@@ -125,7 +126,7 @@ def dump_conllu(
     data = text.encode(encoding)
     if fsdecode(path).endswith(".gz"):
         data = gzip.compress(data, mtime=0)
-    with open(path, "wb") as file:
+    with replacing(path) as file:
         file.write(data)
 
 
