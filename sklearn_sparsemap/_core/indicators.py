@@ -10,6 +10,7 @@ from itertools import chain
 import numpy as np
 from scipy import sparse
 
+from .ordering import sorted_set
 from .ragged import RaggedArray
 from .tables import are_default, column_names, order_by
 from .validation import check_matrix, check_no_missing, is_missing, quoted
@@ -194,7 +195,7 @@ def names_in(samples):
     names = {}
     for i, own in enumerate(samples):
         try:
-            names.update(dict.fromkeys(own))
+            names.update(dict.fromkeys(sorted_set(own)))
         except TypeError as error:
             raise ValueError(f"y[{i}] is {quoted(own)}; names of labels must be hashable: {error}") from error
     if None in names:

@@ -1,11 +1,14 @@
 """The rounds of a training: submission of tasks to the workers, and monitoring of their results."""
 
+from functools import reduce
+from operator import or_
+
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
 from ..estimators._learners import Learner, held_out_fraction
-from ..estimators._partitions import agreement_score, survey
+from ..estimators._partitions import agreement_score, as_classes, survey
 from ._phases import (
     Phase,
     Turn,
@@ -54,11 +57,11 @@ class Training:
         self.shards, self.held_out = source.shards(engine, self.n_shards, held, rng)
         if source.parts:
             labels, self.n_samples = self._survey(estimator)
-            classes = labels if classes is None else classes
+            classes = as_classes(labels) if classes is None else classes
             begun = engine.submit(begin, estimator, self.shards[0], classes).result()
         else:
             self.n_samples = _num_samples(source.X)
-            classes = estimator._labels_in(source.y) if classes is None else classes
+            classes = as_classes(estimator._labels_in(source.y)) if classes is None else classes
             # All data are checked together, so that messages have the indices of samples, and a label graph is made
             # from all labels.
             begun = begin(estimator, Shard(0, [], (source.X, source.y)), classes)
@@ -67,10 +70,10 @@ class Training:
         self.n_rounds = mixing.n_rounds + (estimator.debias_max_iter if self._debiases() else 0)
 
     def _survey(self, estimator):
-        """Return the labels in all shards (None if there are no labels), and the number of training samples."""
+        """Return the labels in all shards as `_labels_in` does, and the number of training samples."""
         surveys = [self.engine.submit(survey, shard, estimator) for shard in [*self.shards, *self.held_out]]
         found = [own.result() for own in surveys]
-        labels = None if any(own is None for own, _ in found) else set().union(*(own for own, _ in found))
+        labels = None if any(own is None for own, _ in found) else reduce(or_, [own for own, _ in found])
         return labels, sum(n for _, n in found[: self.n_shards])
 
     def _debiases(self):

@@ -110,16 +110,21 @@ def read_partition(partition, number):
 
 
 def survey(source, estimator):
-    """Return the set of all labels (None if structures are not made of labels), and the number of samples."""
-    labels, n_samples, numbers = set(), 0, count(1)
+    """Return all labels as `_labels_in` does, and the number of samples."""
+    labels, n_samples, numbers = None, 0, count(1)
     # `enumerate` would keep a partition while the next one is read.
     for X, y in source.parts():
         report(estimator, "labels of partition", next(numbers), None if source.indices is None else len(source.indices))
         found = estimator._labels_in(y)
-        labels = None if found is None or labels is None else labels.union(found)
+        labels = found if labels is None else labels | found
         n_samples += _num_samples(X)
         del X, y
     return labels, n_samples
+
+
+def as_classes(labels):
+    """Return the result of `_labels_in` as the argument `classes` of a stream."""
+    return list(labels) if isinstance(labels, dict) else labels
 
 
 def flat_labels(y):
@@ -204,7 +209,7 @@ class PartitionsMixin:
         n_samples = None
         if self._counts_samples or (classes is None and self._labels_in(source.read_first()[1]) is not None):
             labels, n_samples = survey(source, self)
-            classes = labels if classes is None else classes
+            classes = as_classes(labels) if classes is None else classes
         return self._learn_partitions(source, classes, n_samples, held, rng)
 
     def _validation_of(self, source, validation, rng):

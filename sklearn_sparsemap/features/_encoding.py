@@ -145,12 +145,15 @@ class EncodedTokens:
             self.values.append(values)
 
 
-def hash_codes(plan, codes, values):
-    """Look up the hash of each code of each field (see `EncodedTokens`): uint64 array (n_fields * n_positions,)."""
+def hash_codes(plan, codes, values, key=b""):
+    """Look up the hash of each code of each field (see `EncodedTokens`): uint64 array (n_fields * n_positions,).
+
+    For `key` see `hash_values`.
+    """
     if not codes:
         return np.empty(0, dtype=np.uint64)
-    padding = hash_values(plan.padding)
-    return np.concatenate([np.concatenate([padding, hash_values(v)])[c] for c, v in zip(codes, values)])
+    padding = hash_values(plan.padding, key)
+    return np.concatenate([np.concatenate([padding, hash_values(v, key)])[c] for c, v in zip(codes, values)])
 
 
 def odd_factors(n):

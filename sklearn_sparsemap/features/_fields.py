@@ -7,14 +7,20 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from itertools import chain
 from operator import itemgetter
+from os import urandom
 
 import numpy as np
 
 from .._core.validation import quoted
 from ._words import DERIVED_FIELDS
 
+_LARGEST = 2**63 - 1  # largest integer of a field
 # The types of the values of a field. Values that compare equal as dictionary keys (1, True, np.int64(1)) are one value.
 _VALUE_TYPES = (str, int, np.integer, np.bool_)
+
+# The key of hashes that are used in this process only. It is random, so that nobody can choose values whose hashes
+# collide, which would take quadratic time.
+SECRET = urandom(16)
 
 
 class _None:
@@ -131,6 +137,11 @@ class Tokens:
                 f"the field {name!r} of {name_of_token(self.indptr, i)} is {quoted(values[i])} of type "
                 f"{type(values[i]).__name__}; values must be strings or integers{_for_text(name)}"
             )
+        large = next((v for v in values if isinstance(v, int) and not -_LARGEST <= v <= _LARGEST), None)
+        if large is not None:
+            # Any number of them can have equal hashes.
+            place = name_of_token(self.indptr, values.index(large))
+            raise ValueError(f"the field {name!r} of {place} is an integer of more than 64 bits; write it as a string")
         distinct = dict.fromkeys(values)
         distinct.pop(_NONE, None)
         index = {value: i for i, value in enumerate(distinct)}
@@ -230,8 +241,8 @@ def _tokens_of_table(table, i):
     return [dict(zip(fields, row)) for row in zip(*(table[field].to_list() for field in fields))]
 
 
-def hash_values(values):
-    """Return a 64-bit hash of each value, the same in every process.
+def hash_values(values, key=b""):
+    """Return a 64-bit hash of each value, without a key the same in every process.
 
     Hashed columns of models in files follow from it, so it must not change.
 
@@ -239,12 +250,14 @@ def hash_values(values):
     ----------
     values : iterable of str, int or (str, int)
         Strings and integers are hashed apart, so that ``"1"`` and ``1`` differ; a pair is a padding value.
+    key : bytes, default=b""
+        `SECRET` for tables of this process.
 
     Returns
     -------
     hashes : uint64 array of shape (n_values,)
     """
-    digests = [blake2b(_tagged(value), digest_size=8).digest() for value in values]
+    digests = [blake2b(_tagged(value), digest_size=8, key=key).digest() for value in values]
     return np.array([int.from_bytes(digest, "little") for digest in digests], dtype=np.uint64)
 
 

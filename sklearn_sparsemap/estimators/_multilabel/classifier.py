@@ -524,7 +524,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         return MinibatchOptimizer(self._learned.model.copy(), check_random_state(self.random_state))
 
     def _labels_in(self, y):
-        """Return the labels that occur; None for an indicator matrix, which has a column for each label."""
+        """Return the set of labels that occur; None for an indicator matrix, which has a column for each label."""
         samples = label_sets(y)
         if samples is not None:
             return set(names_in(samples))

@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from ..._core.blocks import blocks, dense
 from ..._core.indicators import as_indicator, in_order, label_sets, names_in
+from ..._core.ordering import sorted_set
 from ..._core.ragged import RaggedArray
 from ..._core.tables import column_names, rows_of
 from ..._core.validation import check_magnitude, check_matrix, first_of, keep_text, name_array
@@ -233,7 +234,9 @@ def begin_names(Y, classes, constraints=None, partial=False):
             raise ValueError("classes must be given at the first call of partial_fit: all labels that will occur")
         if classes is None or isinstance(classes, set):
             # A set, of all names in the partitions of data, has no order.
-            classes = _sorted_names(names_in(samples) if classes is None else dict.fromkeys(classes), constraints)
+            classes = _sorted_names(
+                names_in(samples) if classes is None else dict.fromkeys(sorted_set(classes)), constraints
+            )
         return as_indicator(samples, classes), classes, True
     names = None if isinstance(Y, np.ndarray) else column_names(Y)
     if names is None:

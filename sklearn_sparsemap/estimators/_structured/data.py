@@ -18,6 +18,7 @@ from sklearn.utils import _safe_indexing, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_feature_names, validate_data
 
+from ..._core.ordering import sorted_set
 from ..._core.ragged import RaggedArray
 from ..._core.validation import (
     are_empty,
@@ -405,7 +406,7 @@ def _check_classes(classes):
         return found
     if isinstance(classes, str | bytes | dict) or not hasattr(classes, "__iter__"):
         raise ValueError(f"classes must be a sequence of labels; got {classes!r}")
-    classes = list(classes)
+    classes = list(sorted_set(classes))
     try:
         check_no_missing(classes, "classes")
         return sorted_labels(classes)

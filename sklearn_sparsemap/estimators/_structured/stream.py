@@ -45,5 +45,5 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStru
 
     # `_partitions.py`, `estimators/_selection/path.py` and `distributed/_rounds.py` call this method.
     def _labels_in(self, y):
-        """Return the labels that occur; None if structures are not made of labels."""
-        return set(flat_labels(y)) if resolve_structure(self.structure).labelled else None
+        """Return the labels that occur as the keys of a dict; None if structures are not made of labels."""
+        return dict.fromkeys(flat_labels(y)) if resolve_structure(self.structure).labelled else None

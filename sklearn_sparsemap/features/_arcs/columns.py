@@ -33,11 +33,14 @@ class ArcPlan(Plan):
         self._middle_factors = [factor for _, factor in between]
         self._middle_fields = np.array([self.fields.index(field) for field in middle_fields], np.int64)
 
-    def arrays(self, codes, values, roots=(), lengths=()):
-        """Return encoded fields and the beginnings of sentences in them, in the form that kernels take."""
+    def arrays(self, codes, values, key, roots=(), lengths=()):
+        """Return encoded fields and the beginnings of sentences in them, in the form that kernels take.
+
+        For `key` see `hash_values`.
+        """
         n_positions = len(codes[0]) if codes else 0
         return kernels.Arcs(
-            readonly(hash_codes(self, codes, values), np.uint64),
+            readonly(hash_codes(self, codes, values, key), np.uint64),
             readonly(roots, np.int64),
             readonly(lengths, np.int64),
             *self.side("head", n_positions),
@@ -63,10 +66,10 @@ def relation_totals(plan, directions):
     return totals.reshape(-1, len(plan.templates))
 
 
-def arcs_of(plan, encoded):
-    """Lay out the sentences of `EncodedTokens` for the kernels."""
+def arcs_of(plan, encoded, key):
+    """Lay out the sentences of `EncodedTokens` for the kernels; for `key` see `hash_values`."""
     lengths = np.diff(encoded.indptr)
-    return plan.arrays(encoded.codes, encoded.values, encoded.token_indices[encoded.indptr[:-1]] - 1, lengths)
+    return plan.arrays(encoded.codes, encoded.values, key, encoded.token_indices[encoded.indptr[:-1]] - 1, lengths)
 
 
 def fill(arcs, columns, n_jobs):
@@ -146,7 +149,7 @@ class ArcVocabulary(Vocabulary):
 
     def _keys(self):
         keys = np.empty(len(self.firsts), dtype=np.uint64)
-        arcs = self.plan.arrays(self.codes, self.values)
+        arcs = self.plan.arrays(self.codes, self.values, self.hash_key)
         kernels.keys_of_columns(arcs, self.firsts, self.column_ptr, keys)
         return keys
 
@@ -190,7 +193,7 @@ def learn_arcs(plan, encoded, gold, min_count, n_jobs):
     ValueError
         If there are more columns than int32 can number.
     """
-    arcs = arcs_of(plan, encoded)
+    arcs = arcs_of(plan, encoded, ArcVocabulary.hash_key)
     word_ptr = readonly(encoded.indptr, np.int64)
     gold = readonly([] if gold is None else gold, np.int64)
 

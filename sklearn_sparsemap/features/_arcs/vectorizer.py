@@ -130,7 +130,7 @@ class ArcVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
         return learn_arcs(plan, encoded, gold, int(self.min_count), self.n_jobs), None
 
     def _columns_of_rows(self, model, encoded, columns):
-        return fill(arcs_of(model.plan, encoded), as_columns(model), self.n_jobs)
+        return fill(arcs_of(model.plan, encoded, model.hash_key), as_columns(model), self.n_jobs)
 
 
 def _check_heads(y, lengths):

@@ -14,6 +14,7 @@ from pickle import Pickler
 import numpy as np
 
 from ..._core.jit import INTS_OUT, PARTS_OUT, UINTS_OUT, by_address, copy_into, entry, kernel, types
+from .._fields import SECRET
 from .._tokens.kernels import mix
 
 # Number of tokens that are pickled together. More leave the processor's cache.
@@ -26,11 +27,17 @@ _TRUE, _FALSE, _FLOAT, _INT_1, _INT_2, _INT_4 = b"\x88\x89GKMJ"
 _SKIPPED = np.full(256, -1)
 _SKIPPED[list(b"(suae")] = 0
 _SKIPPED[_FRAME] = 8
-# Multiplier of the hash of bytes (FNV-1a).
-_PRIME, _BASIS = np.uint64(0x100000001B3), np.uint64(0xCBF29CE484222325)
+_PRIME = np.uint64(0x100000001B3)  # multiplier of the hash of numbers (FNV-1a)
+# The hash of nothing, from which hashes begin. It is random, so that nobody can choose words with equal hashes, and an
+# argument of the kernels, because compiled code is shared by processes.
+_BASIS = int.from_bytes(SECRET[:8], "little", signed=True)
+# Number of collisions in the hash tables for each entry, after which the tokens are left to Python's dicts. Random
+# words have less than one.
+_MAX_COLLISIONS = 16
 _NUMBER = -1  # the length of an atom that is a number
-# Counters: atoms, bytes of the text, forms, attributes of all forms, values, tokens.
-_ATOMS, _TEXT, _FORMS, _ATTRIBUTES, _VALUES, _TOKENS = range(6)
+# Counters: atoms, bytes of the text, forms, attributes of all forms, values, tokens, and collisions that are still
+# allowed. The last one is the hash of nothing.
+_ATOMS, _TEXT, _FORMS, _ATTRIBUTES, _VALUES, _TOKENS, _COLLISIONS, _HASH = range(8)
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _BYTES_OUT = types.Array(types.uint8, 1, "C")
 # Hash tables of the atoms and of the forms: slots, hashes. Atom k is the text of `lengths[k]` bytes at `starts[k]`, or
@@ -73,8 +80,8 @@ def _same(buffer, at, text, start, n):
 
 @kernel
 def _string_atom(buffer, at, n, counts, slots, hashes, starts, lengths, text):
-    """Return the number of a string, n bytes of the buffer; a new one is stored."""
-    key, mask = _BASIS + np.uint64(n), np.int64(len(slots) - 1)
+    """Return the number of a string, n bytes of the buffer; a new one is stored. After too many collisions, -1."""
+    key, mask = np.uint64(counts[_HASH]) + np.uint64(n), np.int64(len(slots) - 1)
     for k in range(0, n, 8):
         key = mix(key ^ _word(buffer, at + k, n - k))
     slot = np.int64(key) & mask
@@ -83,6 +90,9 @@ def _string_atom(buffer, at, n, counts, slots, hashes, starts, lengths, text):
         if hashes[atom] == key and lengths[atom] == n and _same(buffer, at, text, starts[atom], n):
             return atom
         slot = (slot + 1) & mask
+        counts[_COLLISIONS] -= 1
+        if counts[_COLLISIONS] < 0:
+            return np.int64(-1)
     atom, start = counts[_ATOMS], counts[_TEXT]
     slots[slot], hashes[atom], starts[atom], lengths[atom] = atom + 1, key, start, n
     for k in range(n):
@@ -94,14 +104,17 @@ def _string_atom(buffer, at, n, counts, slots, hashes, starts, lengths, text):
 
 @kernel
 def _number_atom(bits, counts, slots, hashes, starts, lengths):
-    """Return the number of a float, given its bits; a new one is stored."""
-    key, mask = mix(np.uint64(bits) ^ _BASIS), np.int64(len(slots) - 1)
+    """Return the number of a float, given its bits; a new one is stored. After too many collisions, -1."""
+    key, mask = mix(np.uint64(bits) ^ np.uint64(counts[_HASH])), np.int64(len(slots) - 1)
     slot = np.int64(key) & mask
     while slots[slot] > 0:
         atom = np.int64(slots[slot] - 1)
         if hashes[atom] == key and lengths[atom] == _NUMBER and starts[atom] == bits:
             return atom
         slot = (slot + 1) & mask
+        counts[_COLLISIONS] -= 1
+        if counts[_COLLISIONS] < 0:
+            return np.int64(-1)
     atom = counts[_ATOMS]
     slots[slot], hashes[atom], starts[atom], lengths[atom] = atom + 1, key, bits, _NUMBER
     counts[_ATOMS] += 1
@@ -110,8 +123,8 @@ def _number_atom(bits, counts, slots, hashes, starts, lengths):
 
 @kernel
 def _form_number(own, n, counts, slots, hashes, ends, attributes):
-    """Return the number of a form, the sequence of n attributes; a new one is stored."""
-    key, mask = _BASIS, np.int64(len(slots) - 1)
+    """Return the number of a form, the sequence of n attributes; a new one is stored. After too many collisions, -1."""
+    key, mask = np.uint64(counts[_HASH]), np.int64(len(slots) - 1)
     for k in range(n):
         key = (key ^ np.uint64(own[k])) * _PRIME
     key = mix(key)
@@ -125,6 +138,9 @@ def _form_number(own, n, counts, slots, hashes, ends, attributes):
         if is_same:
             return form
         slot = (slot + 1) & mask
+        counts[_COLLISIONS] -= 1
+        if counts[_COLLISIONS] < 0:
+            return np.int64(-1)
     form, start = counts[_FORMS], counts[_ATTRIBUTES]
     copy_into(attributes[start:], own[:n])
     slots[slot], hashes[form], ends[form + 1] = form + 1, key, start + n
@@ -166,7 +182,9 @@ def _read_number(buffer, at, code, number, bits):
     )
 )  # fmt: skip
 def _read(buffer, counts, atoms, forms, values, form_of, own):
-    """Number the values and the forms of the tokens in a pickle; return whether all tokens are flat dicts.
+    """Number the values and the forms of the tokens in a pickle.
+
+    Returns whether all tokens are flat dicts, and their hashes collide no more often than those of random words.
 
     `_Numbers` makes all arrays large enough for flat dicts. Tuples look like further names and values until they end,
     so these are counted. `own` has the names of a token.
@@ -191,6 +209,8 @@ def _read(buffer, counts, atoms, forms, values, form_of, own):
                 atom = own[n_own]
                 if n_own >= n_known or lengths[atom] != n or not _same(buffer, at, text, starts[atom], n):
                     atom = _string_atom(buffer, at, n, counts, slots, hashes, starts, lengths, text)
+                if atom < 0:
+                    return False
                 own[n_own] = atom
                 n_own += 1
                 n_known = max(n_known, n_own)
@@ -198,7 +218,10 @@ def _read(buffer, counts, atoms, forms, values, form_of, own):
             else:
                 if counts[_VALUES] == len(values):
                     return False
-                values[counts[_VALUES]] = _string_atom(buffer, at, n, counts, slots, hashes, starts, lengths, text)
+                atom = _string_atom(buffer, at, n, counts, slots, hashes, starts, lengths, text)
+                if atom < 0:
+                    return False
+                values[counts[_VALUES]] = atom
                 counts[_VALUES] += 1
                 is_key = True
             at += n
@@ -207,6 +230,8 @@ def _read(buffer, counts, atoms, forms, values, form_of, own):
                 return False
             if is_open:
                 form = _form_number(own, n_own, counts, form_slots, form_hashes, form_ends, attributes)
+                if form < 0:
+                    return False
                 form_of[counts[_TOKENS]] = form
                 counts[_TOKENS] += 1
             if code == _STOP:
@@ -217,7 +242,10 @@ def _read(buffer, counts, atoms, forms, values, form_of, own):
             if n < 0 or is_key or counts[_VALUES] == len(values):
                 return False
             at += n
-            values[counts[_VALUES]] = _number_atom(bits[0], counts, slots, hashes, starts, lengths)
+            atom = _number_atom(bits[0], counts, slots, hashes, starts, lengths)
+            if atom < 0:
+                return False
+            values[counts[_VALUES]] = atom
             counts[_VALUES] += 1
             is_key = True
 
@@ -241,7 +269,8 @@ class _Numbers:
         self._pickler = Pickler(self._file, 4)
         # Without references to earlier objects.
         self._pickler.fast = True
-        self.counts = np.zeros(6, np.int64)
+        self.counts = np.zeros(8, np.int64)
+        self.counts[_HASH] = _BASIS
         self.slots, self.hashes, self.starts, self.lengths, self.text = self._arrays(np.uint8, 2)
         self.form_slots, self.form_hashes, self.ends, self.attributes = self._arrays(np.int64, 1)
 
@@ -290,6 +319,7 @@ class _Numbers:
         self._reserve(len(buffer), n_entries, len(tokens))
         values, own = np.empty(n_entries, np.int64), np.zeros(1 + max(map(len, tokens)), np.int64)
         self.counts[_VALUES] = 0
+        self.counts[_COLLISIONS] += _MAX_COLLISIONS * (n_entries + _AT_ONCE)
         is_read = _read(
             buffer, self.counts, Atoms(self.slots, self.hashes, self.starts, self.lengths, self.text),
             Forms(self.form_slots, self.form_hashes, self.ends, self.attributes), values, form_of, own,

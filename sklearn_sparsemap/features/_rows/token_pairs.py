@@ -8,8 +8,9 @@ from numbers import Real
 import numpy as np
 
 from ..._core.jit import INTS, INTS_OUT, PARTS, PARTS_OUT, UINTS_OUT, entry, types
+from ..._core.ordering import sorted_set
 from ..._core.validation import quoted
-from .._fields import join_sentences, name_of_token
+from .._fields import SECRET, join_sentences, name_of_token
 from .._tokens.kernels import find_slot, larger_table, mix
 from .pickled import number_dicts
 
@@ -19,18 +20,23 @@ _SEVERAL = (list, tuple, set, frozenset, np.ndarray)
 # Pairs are numbered by form (tuple of attribute names) if there are at most this many forms, or on average at least
 # this many tokens for each. The columns of most rows then ascend.
 _MAX_FORMS, _TOKENS_PER_FORM = 64, 100
+_SECRET = np.uint64(int.from_bytes(SECRET[8:], "little"))  # see `_number`
+# Largest int that is numbered as such. Larger ones can have equal hashes, as floats they have few.
+_MAX_INT = 2**53
 # Separator of the attribute within strings of a list, as in "word.lower=the".
 _OF_STRINGS = "="
 
 
-@entry(types.int64(INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS_OUT, UINTS_OUT, UINTS_OUT))
-def _number(order, form_of, form_ptr, attributes, positions, values, row_ptr, codes, pairs, keys):
+@entry(types.int64(types.uint64, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS_OUT, UINTS_OUT, UINTS_OUT))
+def _number(secret, order, form_of, form_ptr, attributes, positions, values, row_ptr, codes, pairs, keys):
     """Number the pairs of tokens by their first occurrence.
 
     `TokenPairs._number_dicts` makes all arrays, so that their ranges need no check.
 
     Parameters
     ----------
+    secret : uint64
+        Chooses the hashes of pairs.
     order : int64 array of shape (n_tokens,)
         The tokens, in the order in which their pairs are numbered.
     form_of : int64 array of shape (n_tokens,)
@@ -63,7 +69,7 @@ def _number(order, form_of, form_ptr, attributes, positions, values, row_ptr, co
             value = values[row_ptr[t] + positions[j]]
             pair = (np.uint64(attributes[j]) << np.uint64(32)) | np.uint64(value)
             # `mix` has an inverse, so different pairs have different keys.
-            key = mix(pair)
+            key = mix(pair ^ secret)
             slot = find_slot(slots, 0, mask, keys, 0, key)
             number = np.int64(slots[slot]) - 1
             if number < 0:
@@ -174,7 +180,9 @@ class TokenPairs:
         flat = _row_ptr(forms), np.array(sorted_ranks, np.int64), np.array(list(chain.from_iterable(places)), np.int64)
         self.row_ptr, self.codes = row_ptr, np.empty(len(values), np.int64)
         pairs, keys = np.empty((2, len(values)), np.uint64)
-        pairs = pairs[: _number(order, form_of, *flat, values, row_ptr, self.codes, pairs, keys)].astype(np.int64)
+        pairs = pairs[: _number(_SECRET, order, form_of, *flat, values, row_ptr, self.codes, pairs, keys)].astype(
+            np.int64
+        )
         if by_form:
             by_attribute = np.argsort(pairs >> 32, kind="stable")
             pairs = pairs[by_attribute]
@@ -189,7 +197,7 @@ class TokenPairs:
         """Number dicts with values of any types of single features, as `number_dicts` does."""
         if set(map(type, tokens)) != {dict}:
             return None
-        values, numbers = _number_equal(chain.from_iterable(map(dict.values, tokens)), -1)
+        values, numbers = _number_equal(map(_hashable, chain.from_iterable(map(dict.values, tokens))), -1)
         if numbers is None or not _are_all(numbers, _SINGLE):
             return None
         return values, numbers, *_number_equal(map(tuple, tokens), len(tokens))
@@ -231,6 +239,9 @@ class TokenPairs:
                     own = list(_pairs_of(token, separator))
                 except ValueError as error:
                     raise ValueError(f"{name_of_token(self.indptr, i)}: {error}") from None
+                except RecursionError:
+                    fault = "is nested too deeply, or contains itself"
+                    raise ValueError(f"{name_of_token(self.indptr, i)} {fault}; give it flat features") from None
                 row_ptr.append(row_ptr[-1] + len(own))
                 yield from own
 
@@ -283,6 +294,11 @@ def _attribute_in(string):
     return string.split(_OF_STRINGS, 1)[0]
 
 
+def _hashable(value):
+    """Return a value, or a large int as a float."""
+    return _as_float(value) if type(value) is int and not -_MAX_INT < value < _MAX_INT else value
+
+
 def _are_all(values, classes):
     return all(issubclass(kind, classes) for kind in set(map(type, values)))
 
@@ -305,7 +321,7 @@ def _pairs_of(token, separator):
                 raise ValueError(f"names of features are strings; got {quoted(attribute)}")
             yield from _pairs_of_value(attribute, value, separator)
     elif isinstance(token, _SEVERAL):
-        for string in token:
+        for string in sorted_set(token):
             if not isinstance(string, str):
                 raise ValueError(f"a token that is a list holds strings; got {quoted(string)} in it")
             yield str(string), None
@@ -317,12 +333,12 @@ def _pairs_of(token, separator):
 
 def _pairs_of_value(attribute, value, separator):
     if isinstance(value, _SINGLE):
-        yield attribute, value
+        yield attribute, _hashable(value)
     elif isinstance(value, Mapping):
         for below, inner in value.items():
             yield from _pairs_of_value(f"{attribute}{separator}{below}", inner, separator)
     elif isinstance(value, _SEVERAL):
-        for i, inner in enumerate(value):
+        for i, inner in enumerate(sorted_set(value)):
             if isinstance(inner, str):
                 yield attribute, str(inner)
             elif isinstance(inner, Real | np.bool_):

@@ -9,6 +9,7 @@ from ..._core.indices import are_ends
 from ..._core.jit import readonly
 from ..._core.threads import over_ranges
 from .._encoding import hash_codes
+from .._fields import SECRET
 from .._template import is_int
 from .._tokens import kernels as _kernels
 
@@ -30,6 +31,8 @@ class Columns:
 
     #: The beginning of each template's hash table, the keys of all columns, and the slots of all tables. If there are
     #: none, columns are given by the hash of an n-gram alone.
+    #: The key of the hashes; see `hash_values`. Those of columns by hash are the same in every process.
+    hash_key = b""
     tables = readonly([], np.int64), readonly([], np.uint64), readonly([], np.int32)
 
     def __init__(self, plan, column_ptr):
@@ -55,7 +58,7 @@ class Columns:
             Row by row; -1 for n-grams that have no column.
         """
         places, n_templates = encoded.token_indices, len(self.plan.templates)
-        hashes = hash_codes(self.plan, encoded.codes, encoded.values)
+        hashes = hash_codes(self.plan, encoded.codes, encoded.values, self.hash_key)
         atoms, tables = self.plan.side("head", encoded.n_positions), self.tables
         columns = np.empty(len(places) * n_templates, dtype=np.int32)
 
@@ -122,6 +125,7 @@ class Vocabulary(Columns):
     """
 
     _first_shape: ClassVar[tuple[int, ...]] = ()
+    hash_key = SECRET
 
     def __init__(self, plan, codes, values, firsts, column_ptr):
         super().__init__(plan, column_ptr)
@@ -187,7 +191,8 @@ class Vocabulary(Columns):
     def _keys(self):
         """Return the key of each column's n-gram: uint64 array."""
         keys = np.empty(len(self.firsts), dtype=np.uint64)
-        hashes, atoms = hash_codes(self.plan, self.codes, self.values), self.plan.side("head", len(self.codes[0]))
+        hashes = hash_codes(self.plan, self.codes, self.values, self.hash_key)
+        atoms = self.plan.side("head", len(self.codes[0]))
         _kernels.keys_of_columns(hashes, self.firsts, *atoms, self.column_ptr, keys)
         return keys
 
@@ -223,7 +228,7 @@ def learn(plan, encoded, min_count, keep_columns, n_jobs):
         If there are more columns than int32 can number.
     """
     n_tokens, n_templates = len(encoded.token_indices), len(plan.templates)
-    hashes = hash_codes(plan, encoded.codes, encoded.values)
+    hashes = hash_codes(plan, encoded.codes, encoded.values, Vocabulary.hash_key)
     atom_ptr, shifts, factors = plan.side("head", encoded.n_positions)
     columns = np.empty(n_tokens * n_templates if keep_columns else 0, dtype=np.int32)
 
