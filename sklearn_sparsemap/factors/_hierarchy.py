@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
@@ -227,19 +228,21 @@ class Hierarchy(LabelConstraint):
         names = self._names(None)
         index = {name: j for j, name in enumerate(names)}
         last_parts = [name.rpartition("/")[2] for name in names] if self.paths else []
+        counts = Counter(last_parts)
         for j, part in enumerate(last_parts):
-            if part not in index and last_parts.count(part) == 1:
+            if part not in index and counts[part] == 1:
                 index[part] = j
         for j in range(len(names)):
             index.setdefault(j, j)
         pairs = self.pairs(names)
+        known_pairs, endings = set(pairs), _Endings(names)
         if is_table(samples) or _are_levels(samples):
             rows = _rows_of_levels(samples)
             samples = [["/".join(levels)] if levels else [] for levels in rows]
         Y = np.zeros((len(samples), len(names)), np.int64)
         for i, given in enumerate(samples):
             for label in [given] if isinstance(given, str) or not hasattr(given, "__iter__") else given:
-                Y[i, _index_by_path(label, index, set(pairs), f"samples[{i}]")] = 1
+                Y[i, _index_by_path(label, index, known_pairs, endings, f"samples[{i}]")] = 1
         return close_upwards(Y, pairs)
 
     def _names(self, classes):
@@ -339,16 +342,24 @@ class Hierarchy(LabelConstraint):
 def close_upwards(Y, pairs):
     """Add the ancestors of all labels, given pairs of a label and its parent; return a matrix of the same type."""
     n = Y.shape[1]
-    children, parents = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    above = sparse.csr_array((np.ones(len(pairs), bool), (children, parents)), shape=(n, n)) + sparse.eye_array(
-        n, dtype=bool, format="csr"
-    )
-    while (longer := (above @ above).astype(bool)).nnz > above.nnz:
-        above = longer
     if sparse.issparse(Y):
-        return type(Y)((Y @ above.astype(Y.dtype)).astype(bool).astype(Y.dtype))
-    implied = sparse.csr_array(np.nan_to_num(Y.astype(np.float64)) > 0.0) @ above
-    return np.where(implied.toarray(), np.ones(1, Y.dtype), Y)
+        children, parents = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        above = sparse.csr_array((np.ones(len(pairs), bool), (children, parents)), shape=(n, n))
+        added = closed = sparse.csr_array(Y.astype(bool))
+        # From level to level, because all ancestors of all labels may be many more than those of these.
+        while (added := added @ above).nnz:
+            closed = closed + added
+        return type(Y)(closed.astype(Y.dtype))
+    # A row for each label. NaN is not positive.
+    implied = np.ascontiguousarray((Y > 0).T)
+    above = {}
+    for child, parent in pairs:
+        above.setdefault(child, []).append(parent)
+    # Parents come first in the order of the sorter.
+    for child in reversed([*TopologicalSorter(above).static_order()]):
+        for parent in above.get(child, ()):
+            implied[parent] |= implied[child]
+    return np.where(implied.T, np.ones(1, Y.dtype), Y)
 
 
 def _as_matrix(Y):
@@ -445,16 +456,47 @@ def _is_absent(label):
     return label is None or (isinstance(label, str) and label == "") or is_missing(label)
 
 
-def _index_by_path(label, index, pairs, where):
+class _Endings:
+    """Counts of the paths that end in other ones, from a tree of all parts, the last part first.
+
+    Parameters
+    ----------
+    names : list
+        Of labels. The tree is made when it is needed, and takes as much time as reading the names.
+    """
+
+    def __init__(self, names):
+        self._names, self._nodes, self._paths = names, None, []
+
+    def of(self, label):
+        """Return the number of names that end in ``/label``, and the first of them or None."""
+        if self._nodes is None:
+            self._nodes = {}
+            for name in self._names:
+                node = 0
+                for part in reversed(name.split("/") if isinstance(name, str) else []):
+                    node = self._nodes.setdefault((node, part), len(self._nodes) + 1)
+                    if node > len(self._paths):
+                        self._paths.append([0, name])
+                    self._paths[node - 1][0] += 1
+        node = 0
+        for part in reversed(str(label).split("/")):
+            node = self._nodes.get((node, part))
+            if node is None:
+                return 0, None
+        return tuple(self._paths[node - 1])
+
+
+def _index_by_path(label, index, pairs, endings, where):
     """Return the index of a label, by its name or by a path down to it."""
     label = _whole(label)
     if label in index:
         return index[label]
     parts = label.split("/") if isinstance(label, str) else []
     numbers = [index.get(part) for part in parts]
-    several = [name for name in index if isinstance(name, str) and name.endswith(f"/{label}")]
-    if len(several) > 1:
-        raise ValueError(f"{where} has {quoted(label)}, which {len(several)} paths end in; write {several[0]!r}")
+    n_paths, first = endings.of(label)
+    if n_paths > 1:
+        raise ValueError(f"{where} has {quoted(label)}, which {n_paths} paths end in; write {first!r}")
     if len(parts) < 2 or None in numbers:
         raise ValueError(
             f"{where} has {quoted(label)}, which is no label of the hierarchy; correct it, add it, or join the levels "

@@ -322,10 +322,18 @@ def without_empty(structure, X, y, sample_weight=None):
         return X, y, sample_weight
     warn_user(f"samples without steps are left out: {empty.sum()} of {len(X)}, the first of them X[{empty.argmax()}]")
     kept = np.flatnonzero(~empty)
-    X, y = (a[kept] if isinstance(a, RaggedArray) else [list(a)[i] for i in kept] for a in (X, y))
+    X, y = _taken(X, kept), _taken(y, kept)
     if sample_weight is not None and len(sample_weight) == len(empty):
         sample_weight = _safe_indexing(sample_weight, kept)
     return X, y, sample_weight
+
+
+def _taken(samples, kept):
+    """Return a selection of samples in the user's form."""
+    if isinstance(samples, RaggedArray):
+        return samples[kept]
+    samples = list(samples)
+    return [samples[i] for i in kept.tolist()]
 
 
 def without_violations(X, gold, task, stream=False):
