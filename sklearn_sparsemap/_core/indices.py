@@ -14,6 +14,15 @@ _MAX_COLUMNS = np.iinfo(np.int32).max
 _REMEDY = "make it again from its rows and columns (check_format(full_check=True) of CSR and CSC finds such faults)"
 
 
+def check_not_masked(values, name):
+    """Raise ValueError for a masked array, whose mask other functions would drop without a word."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError(
+            f"{name} is a masked array, whose mask would be lost; fill it in by {name}.filled(value), or leave masked "
+            "entries out"
+        )
+
+
 def check_sparse(matrix, name="X", name_row=None):
     """Raise ValueError unless the index arrays of a sparse matrix are valid.
 

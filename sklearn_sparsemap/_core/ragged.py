@@ -10,7 +10,7 @@ from scipy import sparse
 
 from .annotations import Any, ArrayLike, DTypeLike, Iterable, Iterator, NDArray, Sequence
 from .html import N_ROWS, as_html, table
-from .indices import can_pick, check_each, check_sparse, ends_fit, row_namer
+from .indices import can_pick, check_each, check_not_masked, check_sparse, ends_fit, row_namer
 
 
 class RaggedArray:
@@ -63,6 +63,7 @@ class RaggedArray:
         if sparse.issparse(values) and values.format != "csr":
             check_sparse(values, "values")
             values = values.tocsr()
+        check_not_masked(values, "values")
         self.values = values if sparse.issparse(values) else np.asarray(values)
         indptr = np.asarray(indptr)
         # Floats are kept as they are and refused by `_check`, because a conversion would round them.
@@ -146,6 +147,8 @@ class RaggedArray:
             kind = "sparse" if is_sparse[odd] else "dense"
             raise ValueError(f"{name.format(odd)} is {kind}, but {name.format(0)} is not; make all samples alike")
         if not is_sparse[0]:
+            for i, a in enumerate(arrays):
+                check_not_masked(a, name.format(i))
             arrays = [np.asarray(a) for a in arrays]
         for i, a in enumerate(arrays):
             if a.ndim == 0 or a.shape[1:] != arrays[0].shape[1:]:

@@ -21,7 +21,7 @@ from sklearn.utils._param_validation import (
     validate_parameter_constraints,
 )
 
-from .indices import check_sparse
+from .indices import check_not_masked, check_sparse
 from .ragged import RaggedArray
 from .tables import refuse_names
 
@@ -30,6 +30,7 @@ LARGEST_SCORE = 1e100  # largest absolute score or feature, so that squares and 
 _LARGEST_FEATURE = {"float64": LARGEST_SCORE, "float32": 1e15}
 _LONGEST_QUOTE = 80  # characters of a value that messages quote
 _MAX_SHOWN = 5  # values that messages list
+_MAX_DEPTH = 64  # largest number of axes of an array of NumPy
 # Remedies for users who give scores; messages of estimators omit the first, and replace the second.
 ALLOW_MORE = ", or allow more variables by scores above -inf"
 DIVIDE = "Divide them by a number; to forbid a variable use -inf"
@@ -203,6 +204,8 @@ def is_batch(scores, ndim):
     while not hasattr(scores, "ndim") and isinstance(scores, list | tuple) and len(scores):
         scores = scores[0]
         depth += 1
+        if depth > _MAX_DEPTH:
+            raise ValueError("scores are a list that is nested too deeply, or contains itself; pass arrays of numbers")
     if isinstance(scores, np.ndarray) and scores.dtype == object:
         return True
     return depth + getattr(scores, "ndim", 0) == ndim + 1
@@ -227,6 +230,7 @@ def check_numbers(values, name, named=False):
     """
     if not named and hasattr(values, "to_numpy"):
         refuse_names(values, name)
+    check_not_masked(values, name)
     if not isinstance(values, np.ndarray) and sparse.issparse(values):
         raise ValueError(f"{name} must be dense; got a sparse matrix. Use {name}.toarray()")
     try:
@@ -293,7 +297,8 @@ def are_scores(array):
 
 
 def check_matrix(X, name="X"):
-    """Check X if it is a sparse matrix or a RaggedArray, before any other code reads it."""
+    """Check X if it is a sparse matrix, a RaggedArray or a masked array, before any other code reads it."""
+    check_not_masked(X, name)
     if isinstance(X, RaggedArray):
         X._check(f"{name}[{{}}]")
     elif sparse.issparse(X):
@@ -424,7 +429,7 @@ def _as_sequence(X, n_axes):
         raise ValueError(f"X must be a sequence of samples; got one {len(shape)}-D array, {shape}: {remedy}")
     is_grouped = type(X).__name__.endswith("GroupBy")
     if is_grouped or isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or not hasattr(X, "__getitem__"):
-        remedy = _FRAME_REMEDY if is_grouped else _SAMPLES_REMEDY
+        remedy = _FRAME_REMEDY if is_grouped else "write list(X)" if hasattr(X, "__next__") else _SAMPLES_REMEDY
         raise ValueError(f"X must be a sequence of samples; got {type(X).__name__}: {remedy}")
     if len(X) == 0:
         raise ValueError(f"X holds 0 samples, while at least 1 is required: {_SAMPLES_REMEDY}")
@@ -469,6 +474,7 @@ def _no_array(i, error):
 def _check_sample(x, i):
     if sparse.issparse(x):
         return x
+    check_not_masked(x, f"X[{i}]")
     try:
         array = np.asarray(x)
     except ValueError as error:
@@ -490,7 +496,8 @@ def _check_sample(x, i):
     if array.shape in ((0,), (0, 0)):
         raise ValueError(f"X[{i}] has no steps; leave out empty samples")
     if array.ndim != 2:
-        raise ValueError(f"X[{i}] has shape {array.shape}; a sample has two axes, steps and features")
+        remedy = f"; for one feature write X[{i}][:, None]" if array.ndim == 1 else ""
+        raise ValueError(f"X[{i}] has shape {array.shape}; a sample has two axes, steps and features{remedy}")
     return array
 
 
@@ -535,10 +542,49 @@ def check_no_missing(labels, what="y"):
             )
 
 
+def plain_list(labels):
+    """Return labels as a list of Python objects. NumPy's and Arrow's scalars have other types."""
+    if hasattr(labels, "to_pylist"):
+        return labels.to_pylist()
+    labels = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+    are_scalars = any(hasattr(kind, "as_py") for kind in set(map(type, labels)))
+    return [label.as_py() if hasattr(label, "as_py") else label for label in labels] if are_scalars else labels
+
+
+IGNORED = -100  # the label of steps that PyTorch's losses leave out by default, and so Hugging Face's tokenised data
+
+
+def check_not_ignored(labels, lengths, name="y"):
+    """Raise ValueError if a label of a step is `IGNORED`, which would become a class.
+
+    -1 is a label, because it is the usual class of outliers, and one of two signs.
+
+    Parameters
+    ----------
+    labels : list
+        Labels of all steps, one sample after the other.
+    lengths : array of shape (n_samples,)
+    name : str, default="y"
+    """
+    try:
+        at = labels.index(IGNORED)
+    except (ValueError, TypeError):
+        # Not among them, or a label that cannot be compared.
+        return
+    i = int(np.searchsorted(np.cumsum(lengths), at, side="right"))
+    step = at - int(np.sum(lengths[:i]))
+    raise ValueError(
+        f"{name}[{i}] has the label {IGNORED} in step {step}, with which PyTorch marks steps to ignore; write None, "
+        f"which is an unknown label: {name} = [[None if label == {IGNORED} else label for label in own] for own in "
+        f"{name}]"
+    )
+
+
 def check_same_length(X, y):
     """Raise ValueError unless X and y have the same number of samples, or if y is a table, which is read by columns."""
     if not hasattr(y, "__len__") or isinstance(y, dict):
         remedy = "; write [{name: y[name][i] for name in y} for i in range(len(X))]" if isinstance(y, dict) else ""
+        remedy = "; write list(y)" if hasattr(y, "__next__") else remedy
         raise ValueError(
             f"y must be a sequence with one structure a sample, such as a list; got {type(y).__name__}{remedy}"
         )
@@ -547,6 +593,11 @@ def check_same_length(X, y):
             f"y is a table, of shape {y.shape}, but must be a sequence with one structure a sample; if these are its "
             "rows, pass y.to_numpy()"
         )
+    check_not_masked(y, "y")
+    for i, own in enumerate(y):
+        for array in own.values() if isinstance(own, dict) else (own,):
+            if isinstance(array, np.ma.MaskedArray):
+                check_not_masked(array, f"y[{i}]")
     if len(X) != len(y):
         raise ValueError(
             f"X and y have inconsistent numbers of samples: {len(X)} and {len(y)}; y needs one structure a sample"

@@ -130,6 +130,9 @@ class Tokens:
             values = list(map(itemgetter(name), self._tokens))
         except KeyError:
             values = [token.get(name, _NONE) for token in self._tokens]
+        if any(hasattr(kind, "as_py") for kind in set(map(type, values))):
+            # Scalars of Arrow's.
+            values = [value.as_py() if hasattr(value, "as_py") else value for value in values]
         odd = [kind for kind in set(map(type, values)) if not issubclass(kind, (*_VALUE_TYPES, _None))]
         if odd:
             i = next(i for i, value in enumerate(values) if type(value) in odd)

@@ -316,7 +316,7 @@ def _join_additional(structure, shapes, additional, per_sample, label):
 
 def _join_scores(scores, ndim, name=None):
     """Check the scores of samples; return a flat, concatenated copy, and their shapes."""
-    if isinstance(scores, np.ndarray) and scores.dtype.kind in "fiub" and scores.size:
+    if type(scores) is np.ndarray and scores.dtype.kind in "fiub" and scores.size:
         flat, shapes = np.array(scores, np.float64).ravel(), [scores.shape[1:]] * len(scores)
     elif all(type(s) is np.ndarray and s.dtype == np.float64 and s.ndim == ndim and s.size for s in scores):
         flat, shapes = np.concatenate(scores, axis=None), [s.shape for s in scores]

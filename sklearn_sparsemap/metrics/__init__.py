@@ -3,7 +3,8 @@
 Conventions
 -----------
 `y_true` and `y_pred` are sequences with one sequence of labels for each sample, such as a sentence: lists, arrays, 1-D
-object arrays of these, or `RaggedArray`. Both must have the same samples of the same lengths. For `example_f1_score`
+object arrays of these, or `RaggedArray`. Both must have the same samples of the same lengths. A true label of None is
+unknown, and its step is left out. -100, PyTorch's mark of steps to ignore, is refused. For `example_f1_score`
 and `hierarchical_f1_score` they are indicator matrices, for `parts_f1_score` sequences of structures. `precision_at_k`
 and `propensity_scored_precision_at_k` take scores of labels instead of predictions. Metrics are fractions in [0, 1],
 and higher is better, except `normalized_regret` of decisions, which is 0 for optimal decisions. To make a scorer of a

@@ -8,7 +8,7 @@ from scipy import sparse
 from .._core.annotations import Any, ArrayLike
 from .._core.indicators import as_indicator, as_numbers, label_sets, names_in, same_order
 from .._core.tables import are_default, column_names
-from .._core.validation import check_matrix
+from .._core.validation import check_matrix, check_not_masked
 from ._flatten import weighted_mean, weights_of
 
 
@@ -145,6 +145,8 @@ def _check_pair(y_true, y_pred, classes=None):
     `classes` are all names of labels, by default those that occur.
     """
     pairs = (y_true, "y_true"), (y_pred, "y_pred")
+    for y, name in pairs:
+        check_not_masked(y, name)
     if any(label_sets(y, what=name) is not None for y, name in pairs):
         true, pred = (label_sets(y, named=True) for y, _ in pairs)
         # Lists of 0 and 1 beside collections of names are rows of an indicator matrix.

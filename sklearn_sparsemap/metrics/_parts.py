@@ -6,6 +6,7 @@ import numpy as np
 
 from .._core.annotations import Any, ArrayLike
 from .._core.indicators import same_order
+from .._core.validation import check_not_masked
 from ._flatten import weights_of
 
 
@@ -76,6 +77,8 @@ def _count(true, pred):
         if not (isinstance(true, dict) and isinstance(pred, dict) and set(true) == set(pred)):
             raise ValueError("y_true and y_pred must both be dicts, with the same keys")
         return np.sum([_count(true[name], pred[name]) for name in true], axis=0) if true else (0, 0)
+    check_not_masked(true, "y_true")
+    check_not_masked(pred, "y_pred")
     arrays = _as_array(true), _as_array(pred)
     if not any(array.dtype == bool for array in arrays):
         true, pred = _as_set(true, "y_true"), _as_set(pred, "y_pred")

@@ -8,7 +8,7 @@ from .._core.annotations import Any, ArrayLike
 from .._core.blocks import blocks, dense
 from .._core.indicators import same_order
 from .._core.tables import aligned
-from .._core.validation import check_positive
+from .._core.validation import check_not_masked, check_positive
 from ._flatten import weighted_mean, weights_of
 from ._multilabel import _check_indicator
 
@@ -115,6 +115,8 @@ def propensity_scored_precision_at_k(
 
 def _check(y_true, y_score, k, sample_weight):
     """Return the true labels, the scores, the weights of the samples, and the names of the labels."""
+    check_not_masked(y_true, "y_true")
+    check_not_masked(y_score, "y_score")
     true, scores, labels = same_order(y_true, y_score, names=("y_true", "y_score"))
     true, scores = _check_indicator(true, "y_true"), np.asarray(scores, dtype=np.float64)
     if scores.shape != true.shape:

@@ -10,7 +10,16 @@ from sklearn.metrics import classification_report, f1_score
 
 from .._core.annotations import Any, ArrayLike, Sequence
 from .._core.tables import by_samples
-from ._flatten import check_same_lengths, flatten, flatten_pair, refuse_table, weighted_mean, weights_of
+from ._flatten import (
+    check_same_lengths,
+    flatten,
+    flatten_known,
+    flatten_pair,
+    known_steps,
+    refuse_table,
+    weighted_mean,
+    weights_of,
+)
 
 
 def flat_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -19,7 +28,7 @@ def flat_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike | Non
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of labels
-        The true and the predicted labels of each sample.
+        The true and the predicted labels of each sample. Steps whose true label is None (unknown) are left out.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the samples, which apply to each of their positions.
 
@@ -38,7 +47,7 @@ def flat_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike | Non
     >>> flat_accuracy_score([["N", "V", "N"], ["V"]], [["N", "N", "N"], ["V"]])
     0.75
     """
-    true, pred, lengths = flatten_pair(y_true, y_pred)
+    true, pred, lengths, _ = flatten_known(y_true, y_pred)
     if not true:
         raise ValueError("y_true has no labels; the accuracy of nothing is undefined")
     weights = np.repeat(weights_of(sample_weight, y_true, len(lengths)), lengths)
@@ -60,7 +69,7 @@ def flat_f1_score(
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of labels
-        The true and the predicted labels of each sample.
+        The true and the predicted labels of each sample. Steps whose true label is None (unknown) are left out.
     labels : sequence of labels, default=None
         The labels to count, for example all but ``"O"``. By default, all that occur.
     average : {"micro", "macro", "weighted", "binary"} or None, default="weighted"
@@ -87,7 +96,7 @@ def flat_f1_score(
     >>> flat_f1_score([["N", "V", "N"], ["V"]], [["N", "N", "N"], ["V"]], labels=["N", "V"], average="macro")
     0.733...
     """
-    true, pred, lengths = flatten_pair(y_true, y_pred)
+    true, pred, lengths, _ = flatten_known(y_true, y_pred)
     weights = None if sample_weight is None else np.repeat(weights_of(sample_weight, y_true, len(lengths)), lengths)
     options = {"labels": labels, "average": average, "pos_label": pos_label, "zero_division": zero_division}
     return f1_score(true, pred, sample_weight=weights, **options)
@@ -99,7 +108,7 @@ def flat_classification_report(y_true: Any, y_pred: Any, *, labels: Sequence[Any
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of labels
-        The true and the predicted labels of each sample.
+        The true and the predicted labels of each sample. Steps whose true label is None (unknown) are left out.
     labels : sequence of labels, default=None
         The labels of the rows. By default, all that occur.
     **options
@@ -130,7 +139,9 @@ def flat_classification_report(y_true: Any, y_pred: Any, *, labels: Sequence[Any
     weighted avg       0.83      0.75      0.73         4
     <BLANKLINE>
     """
-    true, pred, _ = flatten_pair(y_true, y_pred)
+    true, pred, _, known = flatten_known(y_true, y_pred)
+    if known is not None and options.get("sample_weight") is not None:
+        options["sample_weight"] = np.asarray(options["sample_weight"])[known]
     return classification_report(true, pred, labels=labels, **options)
 
 
@@ -140,7 +151,7 @@ def sequence_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike |
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of labels
-        The true and the predicted labels of each sample.
+        The true and the predicted labels of each sample. Steps whose true label is None (unknown) are left out.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the samples.
 
@@ -162,9 +173,15 @@ def sequence_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike |
     true, pred, lengths = flatten_pair(y_true, y_pred)
     if not len(lengths):
         raise ValueError("y_true has no samples; the accuracy of nothing is undefined")
-    sample = np.repeat(np.arange(len(lengths)), lengths)
-    n_wrong = np.bincount(sample[~_is_equal(true, pred)], minlength=len(lengths))
-    return weighted_mean(n_wrong == 0, weights_of(sample_weight, y_true, len(lengths)))
+    known, sample = known_steps(true, pred, lengths), np.repeat(np.arange(len(lengths)), lengths)
+    weights = weights_of(sample_weight, y_true, len(lengths))
+    is_wrong = ~_is_equal(true, pred)
+    if known is not None:
+        is_wrong &= known
+        # A sample of which nothing is known is left out.
+        has_known = np.bincount(sample[known], minlength=len(lengths)) > 0
+        weights = np.where(has_known | (lengths == 0), weights, 0.0)
+    return weighted_mean(np.bincount(sample[is_wrong], minlength=len(lengths)) == 0, weights)
 
 
 def unlabeled_attachment_score(
@@ -176,7 +193,7 @@ def unlabeled_attachment_score(
     ----------
     y_true, y_pred : sequence of sequences of int
         The true and the predicted heads of each sentence. The head of a word is the index of a word, counted from 1, or
-        0 for the root.
+        0 for the root. Words whose true head is None, which is unknown, are left out.
     ignore : sequence of sequences of bool, default=None
         True for words that are not counted. Many published scores ignore punctuation.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -202,8 +219,8 @@ def unlabeled_attachment_score(
     >>> unlabeled_attachment_score(y_true, y_pred, ignore=[[False, False, False, True], [False]])
     1.0
     """
-    is_correct, lengths = _correct_heads(y_true, y_pred)
-    return _mean_of_words(is_correct, lengths, y_true, ignore, sample_weight)
+    is_correct, known, lengths = _correct_heads(y_true, y_pred)
+    return _mean_of_words(is_correct, known, lengths, y_true, ignore, sample_weight)
 
 
 def labeled_attachment_score(
@@ -215,7 +232,8 @@ def labeled_attachment_score(
     ----------
     y_true, y_pred : sequence of sequences of pairs (head, label)
         The true and the predicted tree of each sentence. The head of a word is the index of a word, counted from 1, or
-        0 for the root. The label of its arc can be any object. An int array of shape (n_words, 2) is possible.
+        0 for the root. The label of its arc can be any object. An int array of shape (n_words, 2) is possible. Words
+        whose true head or label is None, which is unknown, are left out.
     ignore : sequence of sequences of bool, default=None
         True for words that are not counted.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -239,9 +257,12 @@ def labeled_attachment_score(
     0.75
     """
     heads, labels = zip(*(_split_pairs(y, name) for y, name in ((y_true, "y_true"), (y_pred, "y_pred"))))
-    is_correct, lengths = _correct_heads(*heads)
-    is_correct &= _is_equal(*(flatten(y, "labels")[0] for y in labels))
-    return _mean_of_words(is_correct, lengths, y_true, ignore, sample_weight)
+    is_correct, known, lengths = _correct_heads(*heads)
+    true, pred, _ = flatten_pair(*labels)
+    is_correct &= _is_equal(true, pred)
+    has_label = known_steps(true, pred, lengths)
+    known = has_label if known is None else known if has_label is None else known & has_label
+    return _mean_of_words(is_correct, known, lengths, y_true, ignore, sample_weight)
 
 
 def _split_pairs(y, name):
@@ -252,7 +273,8 @@ def _split_pairs(y, name):
     heads, labels = [], []
     for i, sentence in enumerate(y):
         try:
-            pairs = [(head, label) for head, label in (s.tolist() if hasattr(s, "tolist") else s for s in sentence)]
+            words = [word.tolist() if hasattr(word, "tolist") else word for word in sentence]
+            pairs = [(head, label) for head, label in ((None, None) if word is None else word for word in words)]
         except (TypeError, ValueError):
             raise ValueError(
                 f"{name}[{i}] must hold a pair (head, label) for each word; got {sentence!r:.80}"
@@ -263,16 +285,21 @@ def _split_pairs(y, name):
 
 
 def _correct_heads(y_true, y_pred):
-    """Tell which words have the correct head, as a flat array; return also the lengths of the sentences."""
+    """Tell which words have the correct head, and a known one (see `known_steps`), and the lengths of sentences."""
     true, pred, lengths = flatten_pair(y_true, y_pred)
     if not true:
         raise ValueError("y_true has no words; the attachment score of nothing is undefined")
-    return _check_heads(true, lengths, "y_true") == _check_heads(pred, lengths, "y_pred"), lengths
+    known = known_steps(true, pred, lengths)
+    if known is not None:
+        true, pred = ([0 if head is None else head for head in heads] for heads in (true, pred))
+    return _check_heads(true, lengths, "y_true") == _check_heads(pred, lengths, "y_pred"), known, lengths
 
 
-def _mean_of_words(is_correct, lengths, y_true, ignore, sample_weight):
-    """Return the weighted fraction of correct words among those that are not ignored."""
+def _mean_of_words(is_correct, known, lengths, y_true, ignore, sample_weight):
+    """Return the weighted fraction of correct words among those that are known and not ignored."""
     weights = np.repeat(weights_of(sample_weight, y_true, len(lengths)), lengths)
+    if known is not None:
+        weights[~known] = 0
     if ignore is not None:
         weights[_check_ignore(by_samples(ignore, y_true, "ignore", "y_true"), lengths)] = 0
         if not weights.any():

@@ -10,7 +10,7 @@ import numpy as np
 from .._core.annotations import Any, Sequence
 from .._core.spans import SCHEMES, split_label
 from .._core.validation import check_choice, quoted
-from ._flatten import flatten, flatten_pair, weighted_mean
+from ._flatten import flatten, flatten_pair, known_steps, weighted_mean
 
 _PREFIXES = "OBIES"  # the prefixes that conlleval reads, by their codes
 _OUTSIDE, _BEGIN, _INSIDE, _END, _SINGLE = range(5)
@@ -32,6 +32,10 @@ def span_f1_score(
     one of ``B``, ``I``, ``E``, ``S`` followed by ``-`` and the type, in any of the schemes IOB1, IOB2, IOE and IOBES;
     without a dash, the type is the empty string. As in conlleval, a span begins at ``B`` and ``S``, at ``I`` or ``E``
     after ``O``, ``E`` or ``S``, and wherever the type changes.
+
+    A true label of None is unknown. True and predicted spans that contain such a step, or are next to it, are left out,
+    because the step could continue them. If only the first piece of each word has a label, remove the other pieces from
+    both sequences before.
 
     Parameters
     ----------
@@ -262,10 +266,13 @@ def _count_spans(y_true, y_pred, labels, scheme):
     """Return the types, and the numbers of gold, predicted and correct spans: array of shape (n_types, 3)."""
     check_choice("scheme", scheme, _SCHEME_NAMES)
     true, pred, lengths = flatten_pair(y_true, y_pred)
+    known = known_steps(true, pred, lengths)
+    if known is not None:
+        true, pred = (["O" if label is None else label for label in labels] for labels in (true, pred))
     parsed = _parse_labels([true, pred], scheme)
     types = parsed[-1]
-    true_starts, true_ends, true_types = _spans(true, lengths, parsed, scheme)
-    pred_starts, pred_ends, pred_types = _spans(pred, lengths, parsed, scheme)
+    true_starts, true_ends, true_types = _known_spans(_spans(true, lengths, parsed, scheme), known, lengths)
+    pred_starts, pred_ends, pred_types = _known_spans(_spans(pred, lengths, parsed, scheme), known, lengths)
     # Spans of one sequence have different starts, so the start identifies a span.
     _, i, j = np.intersect1d(true_starts, pred_starts, assume_unique=True, return_indices=True)
     is_correct = (true_ends[i] == pred_ends[j]) & (true_types[i] == pred_types[j])
@@ -277,6 +284,20 @@ def _count_spans(y_true, y_pred, labels, scheme):
         return labels, np.array([known.get(name, np.zeros(3, int)) for name in labels], dtype=int).reshape(-1, 3)
     occurs = [i for i in np.argsort(types).tolist() if counts[i].any()]
     return [types[i] for i in occurs], counts[occurs]
+
+
+def _known_spans(spans, known, lengths):
+    """Return the spans that touch no step with an unknown label."""
+    if known is None:
+        return spans
+    starts, ends, _ = spans
+    stop = np.cumsum(lengths)
+    sample = np.searchsorted(stop, starts, side="right")
+    before = np.maximum(starts - 1, (stop - lengths)[sample])
+    after = np.minimum(ends + 1, stop[sample] - 1)
+    n_unknown = np.concatenate([[0], np.cumsum(~known)])
+    kept = n_unknown[after + 1] == n_unknown[before]
+    return tuple(own[kept] for own in spans)
 
 
 def _spans(flat, lengths, parsed, scheme):

@@ -7,7 +7,7 @@ import numpy as np
 from .._core.annotations import Any, ArrayLike, Self, Sequence
 from .._core.tables import aligned, column_names, is_named
 from .._core.unwrap import transformed
-from .._core.validation import check_choice, check_same_length
+from .._core.validation import check_choice, check_not_ignored, check_same_length
 from ._base import Display, unwrap_fitted
 from ._style import (
     COLORS,
@@ -338,6 +338,8 @@ def _count_pairs(y_true, y_pred, labels):
     for i, (gold, predicted) in enumerate(zip(y_true, y_pred)):
         if isinstance(gold, str) or not hasattr(gold, "__len__"):
             gold, predicted = [gold], [predicted]
+        else:
+            check_not_ignored(_plain(gold), [0] * i + [len(gold)], "y_true")
         if getattr(gold, "ndim", 1) != 1:
             raise ValueError(f"y_true[{i}] has shape {gold.shape}; it must be 1-D, one label for each step")
         if len(gold) != len(predicted):

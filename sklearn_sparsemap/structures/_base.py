@@ -14,6 +14,7 @@ import numpy as np
 
 from .._core.annotations import Any, Mapping, NDArray, Sequence
 from .._core.keys import HasContent, as_key
+from .._core.validation import check_not_masked
 from .._numerics.derivations import best_derivations
 from .._numerics.partition import best_by_partition
 from .._numerics.polytope_solver import always
@@ -445,6 +446,7 @@ def as_flag(name, value):
 
 def as_ints(structure, shape, lowest, highest, form):
     """Return a structure of ints as an array; raise ValueError that states the expected form if it has another one."""
+    check_not_masked(structure, "the structure")
     given = np.asarray(structure)
     is_right = given.shape == shape and given.dtype.kind in "iu"
     if not is_right or (given.size and (given.min() < lowest or given.max() > highest)):
@@ -454,6 +456,7 @@ def as_ints(structure, shape, lowest, highest, form):
 
 def as_bools(structure, n, form):
     """Return a structure of `n` bools, or 0 and 1, as a bool array; raise ValueError that states the expected form."""
+    check_not_masked(structure, "the structure")
     given = np.asarray(structure)
     if given.shape != (n,) or given.dtype.kind not in "buifO" or not np.isin(given, (0, 1)).all():
         raise ValueError(f"{form}; got {given!r:.80}")

@@ -25,6 +25,8 @@ from ..._core.validation import (
     check_magnitude,
     check_matrix,
     check_no_missing,
+    check_not_ignored,
+    check_not_masked,
     check_not_negative,
     check_numbers,
     check_same_length,
@@ -33,6 +35,7 @@ from ..._core.validation import (
     first_of,
     keep_text,
     name_array,
+    plain_list,
     quoted,
 )
 from ..._training._structure_task import UNKNOWN, object_array
@@ -133,6 +136,7 @@ def _check_flat(estimator, X, y, reset, dtype):
     """Check training data with one label for each sample; return the rows as samples, and the labels."""
     X = _flat_rows(X)
     check_target(y, SEVERAL_LABELS)
+    y = plain_list(y) if isinstance(y, list | tuple) and len(y) and hasattr(y[0], "as_py") else y
     may_hold_none = isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype == object)
     unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
     if unlabelled:
@@ -414,7 +418,7 @@ def _check_classes(classes):
         return found
     if isinstance(classes, str | bytes | dict) or not hasattr(classes, "__iter__"):
         raise ValueError(f"classes must be a sequence of labels; got {classes!r}")
-    classes = list(sorted_set(classes))
+    classes = plain_list(sorted_set(classes))
     try:
         check_no_missing(classes, "classes")
         return sorted_labels(classes)
@@ -439,26 +443,33 @@ def flatten_labels(y, lengths):
     Raises
     ------
     ValueError
-        If a sample is not a sequence, or has the wrong length; the message names the sample.
+        If a sample is not a sequence, has the wrong length, or a label that PyTorch ignores; the message names the
+        sample.
     """
     if isinstance(y, RaggedArray) and y.values.ndim == 1:
         samples, found = None, y.lengths
     else:
         samples = []
         for i, sequence in enumerate(y):
+            if sequence is None:
+                raise ValueError(
+                    f"y[{i}] is None; for a sample of which no label is known write [None] * {lengths[i]}, a None for "
+                    "each step"
+                )
             if isinstance(sequence, _NO_SEQUENCES) or not hasattr(sequence, "__len__"):
                 raise ValueError(
                     f"y[{i}] is {quoted(sequence)}; it must be a sequence, one label for each step of X[{i}]"
                 )
             if getattr(sequence, "ndim", 1) != 1:
                 raise ValueError(f"y[{i}] has shape {sequence.shape}; it must be 1-D, one label for each step")
-            samples.append(sequence.tolist() if hasattr(sequence, "tolist") else sequence)
+            samples.append(plain_list(sequence))
         found = np.array([len(s) for s in samples])
     wrong = np.flatnonzero(found != lengths)
     if len(wrong):
         i = int(wrong[0])
         raise ValueError(f"X[{i}] has {lengths[i]} steps, but y[{i}] has {found[i]} labels; give one for each step")
     labels = y.values.tolist() if samples is None else list(chain.from_iterable(samples))
+    check_not_ignored(labels, lengths)
     try:
         check_no_missing(labels)
     except TypeError as error:
@@ -467,25 +478,24 @@ def flatten_labels(y, lengths):
 
 
 def check_padding(labels, lengths):
-    """Raise ValueError if sequences of one length end with -1 or -100, which is the padding of batches.
+    """Raise ValueError if sequences of one length end with -1, which is the padding of batches.
 
     Parameters
     ----------
     labels : list
-        Labels of all steps. Without a label 0, -1 and -100 are not padding.
+        Labels of all steps. Without a label 0, -1 is not padding.
     lengths : array of shape (n_samples,)
     """
     different = set(labels)
-    found = [code for code in (-1, -100) if code in different]
-    if not found or 0 not in different or len(lengths) < 2 or len(set(lengths.tolist())) > 1:
+    if not {-1, 0} <= different or len(lengths) < 2 or len(set(lengths.tolist())) > 1:
         return
-    is_padded = np.array([label == found[0] for label in labels]).reshape(len(lengths), -1)
+    is_padded = np.array([label == -1 for label in labels]).reshape(len(lengths), -1)
     if (is_padded[:, :-1] > is_padded[:, 1:]).any():
         return
     i = int(np.argmax(is_padded[:, -1]))
     n = int((~is_padded[i]).sum())
     raise ValueError(
-        f"y[{i}] ends with {len(is_padded[i]) - n} labels of {found[0]}, which look like padding; pass sequences of "
+        f"y[{i}] ends with {len(is_padded[i]) - n} labels of -1, which look like padding; pass sequences of "
         f"their own lengths, here X[{i}][:{n}] and y[{i}][:{n}], or rename this label"
     )
 
@@ -505,6 +515,7 @@ def check_target(y, remedy):
     ValueError
         If a label is missing (NumPy writes NaN among str as "nan"), or is a set or a sequence of labels.
     """
+    check_not_masked(y, "y")
     if (hasattr(y, "ndim") and y.ndim != 1) or isinstance(y, str | bytes) or not hasattr(y, "__len__"):
         return
     if isinstance(y, np.ndarray) and y.dtype != object:

@@ -1,5 +1,6 @@
 """The base class of linear structured estimators that also learn from streams and partitions of data."""
 
+from ..._core.validation import IGNORED
 from .._partitions import PartitionsMixin, flat_labels
 from .._state.fitted import TrainingStateMixin
 from .base import LinearStructuredModel
@@ -38,6 +39,11 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStru
             structure = self._structure
         if structure.labelled:
             classes = given_classes(classes, None if first else self.classes_)
+            if not structure.is_flat and IGNORED in classes.tolist():
+                raise ValueError(
+                    f"classes has the label {IGNORED}, with which PyTorch marks steps to ignore; leave it out, and "
+                    "write None in y"
+                )
         elif classes is not None:
             raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
         X, _, _, task = self._training_data(structure, X, y, sample_weight, reset=first, classes=classes, stream=True)

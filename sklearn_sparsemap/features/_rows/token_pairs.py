@@ -7,6 +7,7 @@ from numbers import Real
 
 import numpy as np
 
+from ..._core.indices import check_not_masked
 from ..._core.jit import INTS, INTS_OUT, PARTS, PARTS_OUT, UINTS_OUT, entry, types
 from ..._core.ordering import sorted_set
 from ..._core.validation import quoted
@@ -338,6 +339,7 @@ def _pairs_of_value(attribute, value, separator):
         for below, inner in value.items():
             yield from _pairs_of_value(f"{attribute}{separator}{below}", inner, separator)
     elif isinstance(value, _SEVERAL):
+        check_not_masked(value, attribute)
         for i, inner in enumerate(sorted_set(value)):
             if isinstance(inner, str):
                 yield attribute, str(inner)
@@ -346,6 +348,9 @@ def _pairs_of_value(attribute, value, separator):
                 yield attribute, (i, _as_float(inner))
             else:
                 yield from _pairs_of_value(attribute, inner, separator)
+    elif hasattr(value, "as_py"):
+        # A scalar of Arrow's.
+        yield from _pairs_of_value(attribute, value.as_py(), separator)
     else:
         raise ValueError(
             f"the feature {attribute!r} is {quoted(value)} of type {type(value).__name__}; values are strings, "

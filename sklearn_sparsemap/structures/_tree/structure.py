@@ -231,7 +231,11 @@ class DependencyTree(Structure):
                 raise ValueError(f"labels of arcs are ints from 0 to {self.n_labels - 1}; got {labels.tolist()}")
             word = int(np.argmin(labels))
             raise ValueError(f"word {word + 1} has the label {structure[word][1]!r}, which is not in labels")
-        heads = as_ints(heads, (n,), 0, n, f"a tree is {n} ints from 0 (root) to {n}, the head of each word")
+        remedy = "; write heads as ints: [int(head) for head in heads]" if heads.dtype.kind in "fUSO" else ""
+        heads = as_ints(heads, (n,), 0, n, f"a tree is {n} ints from 0 (root) to {n}, the head of each word{remedy}")
+        own = np.flatnonzero(heads == np.arange(1, n + 1))
+        if len(own):
+            raise ValueError(f"word {own[0] + 1} is its own head: {heads.tolist()}; the head of a sentence's root is 0")
         cycle = words_in_cycles(heads)
         if len(cycle):
             raise ValueError(f"these heads form a cycle at word {int(cycle[0])}: {heads.tolist()}")
