@@ -44,7 +44,11 @@ class PartialTask(StructureTask):
             try:
                 codes[rows] = map_inference(self.structure, allowed[rows], **additional).structure
             except ValueError as error:
-                raise ValueError(f"no structure agrees with the known labels of y[{i}]: {error}") from error
+                # Shapes were checked before, so known labels, and the mask, leave no structure.
+                raise ValueError(
+                    f"no structure agrees with the known labels of y[{i}]; correct them, write None for more of them, or "
+                    "relax the structure or its constraints"
+                ) from error
         return codes
 
     def take(self, samples):

@@ -529,6 +529,16 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
     transitions_ = _learned_scores("transitions")
     start_ = _learned_scores("start")
     end_ = _learned_scores("end")
+    durations_ = _learned_scores("durations")
+
+    def __setattr__(self, name, value):
+        names = getattr(self.__dict__.get("_structure"), "additional_names", ()) if name.endswith("_") else ()
+        if name[:-1] in names and not hasattr(type(self), name):
+            raise AttributeError(
+                f"{name} cannot be assigned; change the learned scores in place: "
+                f"model.additional_scores_[{name[:-1]!r}][...] = values"
+            )
+        super().__setattr__(name, value)
 
     def _set_learned(self, name, values):
         """Assign learned additional scores."""

@@ -185,6 +185,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         this is a copy, so edits in place have no effect.
     start_, end_ : ndarray of shape (n_classes,)
         Chains: scores of the first and of the last label.
+    durations_ : ndarray of shape (max_length, n_classes)
+        Segmentations: scores of the lengths of spans. Like `transitions_` it can be assigned.
     additional_scores_ : dict of str -> ndarray
         All learned additional scores by name, including those of a `CustomStructure`.
     alpha_ : float

@@ -121,7 +121,7 @@ default=None
         The labels, if structures are made of labels.
     coef_ : ndarray of shape (n_outputs, n_features)
     intercept_ : ndarray of shape (n_outputs,)
-    transitions_, start_, end_, additional_scores_
+    transitions_, start_, end_, durations_, additional_scores_
         As in `StructuredSparseMAPClassifier`.
     groups_ : Groups
         The groups; ``groups_.names`` are their names.

@@ -143,7 +143,7 @@ default=None
     coef_ : CSR of shape (n_outputs, n_features)
         Sparse: only nonzero weights are stored.
     intercept_ : ndarray of shape (n_outputs,)
-    transitions_, start_, end_, additional_scores_
+    transitions_, start_, end_, durations_, additional_scores_
         As in `StructuredSparseMAPClassifier`.
     groups_ : Groups
         The groups; ``groups_.names`` are their names.
