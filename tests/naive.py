@@ -193,11 +193,12 @@ def enumerate_rankings(scores, top_k=None):
 
 
 def enumerate_segmentations(
-    scores, durations=None, transitions=None, start=None, end=None, max_length=None, parts="steps"
+    scores, durations=None, transitions=None, start=None, end=None, max_length=None, parts="steps", open_ended=False
 ):
     """Return (segmentations, unary indicators M, total scores) of all labelled spans up to a longest length."""
     by_spans = parts == "spans"
-    found = all_segmentations(len(scores), max_length, scores.shape[-1], by_spans)
+    longest = len(scores) if open_ended else max_length
+    found = all_segmentations(len(scores), longest, scores.shape[-1], by_spans)
     structures = found if by_spans else [labels_of(spans) for spans in found]
     if by_spans:
         _, M, theta = _indicators(found, scores, lambda spans: [(i, j - i - 1, y) for i, j, y in spans])
@@ -205,7 +206,7 @@ def enumerate_segmentations(
         _, M, theta = _indicators(structures, scores, lambda labels: list(enumerate(labels)))
     for p, spans in enumerate(found):
         for i, j, label in spans:
-            theta[p] += 0.0 if durations is None else durations[j - i - 1, label]
+            theta[p] += 0.0 if durations is None else durations[min(j - i, max_length) - 1, label]
         for (_, _, label), (_, _, following) in pairwise(spans):
             theta[p] += 0.0 if transitions is None else transitions[label, following]
         theta[p] += 0.0 if start is None else start[spans[0][2]]

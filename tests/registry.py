@@ -216,21 +216,23 @@ def random_top_two(rng, **options):
     return random_ranking(rng, top_k=2, **options)
 
 
-def random_segmentation(rng, scale=1.0, ties=False, forbid=False, parts="steps"):
+def random_segmentation(rng, scale=1.0, ties=False, forbid=False, parts="steps", open_ended=False):
     # Segmentations with as many spans each would be structures of one size to the twin.
     least = 2 if parts == "spans" else 1
     while True:
         n, m, longest = int(rng.integers(least, 7)), int(rng.integers(1, 4)), int(rng.integers(least, 5))
-        n_keys = len(naive.all_segmentations(n, longest, m, parts == "spans"))
+        # Spans of an open-ended duration may have any length.
+        largest = n if open_ended else longest
+        n_keys = len(naive.all_segmentations(n, largest, m, parts == "spans"))
         if 1 <= n_keys <= 300:
             break
-    structure = Segmentation(longest, parts)
+    structure = Segmentation(longest, parts, open_ended=open_ended)
     scores = draw(rng, (n, m) if parts == "steps" else (n, longest, m), scale, ties)
     shapes = structure.additional_shapes(scores.shape)
     additional = {name: draw(rng, own[0], scale, ties) for name, own in shapes.items() if rng.random() < 0.6}
     if forbid:
         # One segmentation is left.
-        kept = naive.all_segmentations(n, longest, m, parts == "spans")[rng.integers(n_keys)]
+        kept = naive.all_segmentations(n, largest, m, parts == "spans")[rng.integers(n_keys)]
         forbidden = rng.random(scores.shape) < 0.3
         for i, j, label in kept:
             if parts == "steps":
@@ -239,8 +241,12 @@ def random_segmentation(rng, scale=1.0, ties=False, forbid=False, parts="steps")
                 forbidden[i, j - i - 1, label] = False
         scores[forbidden] = -np.inf
         if "durations" in additional and len(kept) == 1:
-            additional["durations"][np.arange(longest) != n - 1, kept[0][2]] = -np.inf
+            additional["durations"][np.arange(longest) != min(n, longest) - 1, kept[0][2]] = -np.inf
     return Instance(structure, scores, additional)
+
+
+def random_open_ended(rng, **options):
+    return random_segmentation(rng, open_ended=True, **options)
 
 
 def random_spans(rng, **options):
@@ -342,6 +348,7 @@ RANDOM = {
     "top two": random_top_two,
     "segmentation": random_segmentation,
     "spans": random_spans,
+    "open_ended": random_open_ended,
     "path": random_path,
     "modifiers": random_modifiers,
     "grandparents": random_grandparents,

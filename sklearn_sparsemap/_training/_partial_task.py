@@ -46,8 +46,8 @@ class PartialTask(StructureTask):
             except ValueError as error:
                 # Shapes were checked before, so known labels, and the mask, leave no structure.
                 raise ValueError(
-                    f"no structure agrees with the known labels of y[{i}]; correct them, write None for more of them, or "
-                    "relax the structure or its constraints"
+                    f"no structure agrees with the known labels of y[{i}]; correct them, write None for more of them, "
+                    "or relax the structure or its constraints"
                 ) from error
         return codes
 

@@ -301,6 +301,10 @@ class Structure(HasContent):
         """
         raise NotImplementedError
 
+    def bound_message(self, structures: Sequence[Any]) -> str:
+        """Return a warning about predicted structures that a limit of this structure bounds; empty if there is none."""
+        return ""
+
     def misfits(self, structure: Any) -> tuple[str, ...]:
         """Return the reasons why a true structure is not allowed, if `repair` can repair it."""
         return ()

@@ -38,7 +38,7 @@ from ...inference._graph.map import MAP_TIME_LIMIT
 from ...inference._problems import batch_of
 from ...inference._sampling import draw_structures
 from ...losses import LOSSES, FenchelYoungLoss
-from .._failures import warn_of_gaps
+from .._failures import warn_of_gaps, warn_user
 from .._state.export import LearnedArraysMixin
 from .._state.fitted import FittedState
 from .data import (
@@ -183,12 +183,14 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             check_positive("map_time_limit", map_time_limit)
         task.map_time_limit = map_time_limit
         codes = self._predict_codes(task, X, self._learned.model, known)
-        if not structure.labelled:
-            return codes
-        labels = self.classes_[codes]
         if structure.is_flat:
-            return labels
-        return object_array([labels[first:last] for first, last in pairwise(X.indptr.tolist())])
+            return self.classes_[codes]
+        if structure.labelled:
+            codes = object_array([codes[first:last] for first, last in pairwise(X.indptr.tolist())])
+        message = "" if structure.uses_graphs else structure.bound_message(codes)
+        if message:
+            warn_user(message)
+        return object_array([self.classes_[own] for own in codes]) if structure.labelled else codes
 
     def predict_marginals(self, X: Any, known: Any = None) -> NDArray[Any]:
         """Compute the marginal probability of each label or part.

@@ -1,13 +1,24 @@
 """The ways into a span and to its end, from which the k best segmentations are found; see `_numerics/derivations.py`.
 
 Node ``place + 1`` is an entry of the tables of `map.py`, which the oracle keeps in `work` one after the other: first
-`entered`, then `ended`.
+`entered`, then `ended`, and then, if the last duration is open-ended, `longer`, which is at the end of `work`.
 """
 
 import numpy as np
 
 from ..._numerics.derivations import COUNT, NONE, SINK, STEP, entering_arcs, put_arc
-from .map import BY_SPANS, END, MAX_LENGTH, N_LABELS, N_STEPS, TRANSITIONS, additional_indices_of, score_spans
+from .map import (
+    BY_SPANS,
+    END,
+    MAX_LENGTH,
+    N_LABELS,
+    N_STEPS,
+    OPEN_ENDED,
+    TRANSITIONS,
+    additional_indices_of,
+    longer_of,
+    score_spans,
+)
 
 
 @entering_arcs
@@ -32,8 +43,17 @@ def ways_of_segmentation(scores, additional, dims, work, node, arcs, totals):
                 totals[n_arcs] = work[ended + step * m + last] + move
                 n_arcs += 1
         return n_arcs
-    end = step - n
-    for length in range(1, score_spans(scores, additional, dims, end, spans) + 1):
+    end, first = step - n, np.int64(1)
+    # The spans that are longer by one step go on from the table of the step before.
+    longer = longer_of(dims)
+    if end > n:
+        end, first = end - n - 1, dims[MAX_LENGTH]
+    if dims[OPEN_ENDED] and work[longer + (end - 1) * m + label] > -np.inf:
+        part = (end - 1) * m + label
+        put_arc(arcs, n_arcs, (2 * n + 1) * m + part + 1, NONE, end - 1, part)
+        totals[n_arcs] = work[longer + part] + scores[part]
+        n_arcs += 1
+    for length in range(first, score_spans(scores, additional, dims, end, spans) + 1):
         begin = end - length
         part = (begin * dims[MAX_LENGTH] + length - 1 if dims[BY_SPANS] else begin) * m + label
         put_arc(arcs, n_arcs, begin * m + label + 1, NONE, begin, part)

@@ -11,6 +11,7 @@ from .map import (
     MAX_LENGTH,
     N_LABELS,
     N_STEPS,
+    OPEN_ENDED,
     START,
     TRANSITIONS,
     additional_indices_of,
@@ -18,6 +19,34 @@ from .map import (
     score_spans,
     ways_in,
 )
+
+
+@kernel
+def _pass_longer(scores, dims, here, spans, tables, passed, work):
+    """Pass on the probability of spans that end at an entry of the tables, or go on there, and have too many steps.
+
+    Returns the probability that a span of exactly the maximum length ends here and goes on.
+    """
+    entered, ended, longer = tables
+    begins, ends, goes_on = passed
+    m, length = dims[N_LABELS], dims[MAX_LENGTH]
+    share, before = 0.0, here - m
+    if goes_on[here] > 0.0:
+        begin = here - length * m
+        begun = entered[begin] + spans[(length - 1) * m + here % m]
+        share = goes_on[here] * np.exp(begun - longer[here])
+        begins[begin] += share
+        for k in range(length):
+            work[begin + k * m] += share
+    if longer[before] > -np.inf:
+        total, passed_on = longer[before] + scores[before], 0.0
+        if ends[here] > 0.0:
+            passed_on += ends[here] * np.exp(total - ended[here])
+        if goes_on[here] > 0.0:
+            passed_on += goes_on[here] * np.exp(total - longer[here])
+        goes_on[before] += passed_on
+        work[before] += passed_on
+    return share
 
 
 @kernel
@@ -32,14 +61,15 @@ def _pass_spans(scores, additional, dims, into, tables, passed, spans, work):
     scores, additional, dims, into, spans
         As in `map.fill_tables`.
     tables : tuple of arrays
-        `entered` and `ended`, as log-sums.
+        `entered`, `ended` and `longer`, as log-sums.
     passed : tuple of arrays
-        The probabilities that a span begins, and that it ends. The ends of the last span are given.
+        The probabilities that a span begins, that it ends, and that it goes on with at least the maximum length. The
+        ends of the last span are given.
     work : array
         Gets the results.
     """
-    entered, ended = tables
-    begins, ends = passed
+    entered, ended, _ = tables
+    begins, ends, _ = passed
     m, n_parts, at_transitions = dims[N_LABELS], scores.shape[0], scores.shape[0] + additional_indices_of(dims)[0]
     for end in range(dims[N_STEPS], 0, -1):
         for label in range(m):
@@ -53,6 +83,10 @@ def _pass_spans(scores, additional, dims, into, tables, passed, spans, work):
         longest = score_spans(scores, additional, dims, end, spans)
         for label in range(m):
             here, covering = end * m + label, 0.0
+            if dims[OPEN_ENDED]:
+                share = _pass_longer(scores, dims, here, spans, tables, passed, work)
+                if dims[DURATIONS]:
+                    work[n_parts + (dims[MAX_LENGTH] - 1) * m + label] += share
             # A step is covered by all spans that begin at it or before it.
             for length in range(longest if ends[here] > 0.0 else 0, 0, -1):
                 row, step = (length - 1) * m + label, end - length
@@ -73,12 +107,16 @@ def segmentation_marginals(scores, additional, dims, work, slots, additional_slo
     n, m, n_parts, n_keys = dims[N_STEPS], dims[N_LABELS], scores.shape[0], scores.shape[0] + additional.shape[0]
     size = (n + 1) * m
     work[: n_keys + 2 * size] = 0.0
+    # Both are empty unless the last duration is open-ended.
+    at, open_size = n_keys + 4 * size + min(dims[MAX_LENGTH], n) * m, dims[OPEN_ENDED] * size
+    goes_on, longer = work[at : at + open_size], work[at + open_size : at + 2 * open_size]
+    goes_on[:] = 0.0
     begins, ends = work[n_keys : n_keys + size], work[n_keys + size : n_keys + 2 * size]
     entered, ended = work[n_keys + 2 * size : n_keys + 3 * size], work[n_keys + 3 * size : n_keys + 4 * size]
     spans = work[n_keys + 4 * size :]
     _, at_start, at_end = additional_indices_of(dims)
     into = ways_in(additional, dims)
-    fill_tables(scores, additional, dims, into, entered, ended, spans, True)
+    fill_tables(scores, additional, dims, into, entered, ended, spans, longer, True)
     log_partition = -np.inf
     for label in range(m):
         ends[n * m + label] = ended[n * m + label] + (additional[at_end + label] if dims[END] else 0.0)
@@ -87,7 +125,8 @@ def segmentation_marginals(scores, additional, dims, work, slots, additional_slo
         return log_partition
     for label in range(m):
         ends[n * m + label] = np.exp(ends[n * m + label] - log_partition)
-    _pass_spans(scores, additional, dims, into, (entered, ended), (begins, ends), spans, work)
+    passed = begins, ends, goes_on
+    _pass_spans(scores, additional, dims, into, (entered, ended, longer), passed, spans, work)
     for label in range(m):
         if dims[START]:
             work[n_parts + at_start + label] = begins[label]

@@ -3,16 +3,21 @@
 Two tables have an entry for each step and label. `entered` holds the best score of segmentations of the earlier steps
 plus the transition into a span that begins at this step. `ended` holds the best score of segmentations whose last span
 ends just before this step.
+
+If the last duration is open-ended, a third table `longer` holds for each step the best score of segmentations whose
+last span ends just before this step, and has at least the maximum length. Such a span has this length, or continues one
+that ends a step earlier, so the table takes constant time for each entry.
 """
 
 import numpy as np
 
 from ..._core.jit import as_oracle, kernel
-from .._sums import highest_sum, log_sum, where_highest
+from .._sums import add_logs, highest_sum, log_sum, where_highest
 
-# The entries of dims. BY_SPANS is 1 if spans are the parts, and 0 if steps are. The last four tell which additional
-# scores are given, in the order in which they are joined.
-N_STEPS, MAX_LENGTH, N_LABELS, BY_SPANS, DURATIONS, TRANSITIONS, START, END = range(8)
+# The entries of dims. BY_SPANS is 1 if spans are the parts, and 0 if steps are. The next four tell which additional
+# scores are given, in the order in which they are joined. OPEN_ENDED is 1 if spans may be longer than MAX_LENGTH; their
+# durations are those of MAX_LENGTH.
+N_STEPS, MAX_LENGTH, N_LABELS, BY_SPANS, DURATIONS, TRANSITIONS, START, END, OPEN_ENDED = range(9)
 
 
 @kernel
@@ -22,6 +27,12 @@ def additional_indices_of(dims):
     transitions = dims[DURATIONS] * dims[MAX_LENGTH] * m
     start = transitions + dims[TRANSITIONS] * m * m
     return transitions, start, start + dims[START] * m
+
+
+@kernel
+def longer_of(dims):
+    """Return the beginning of the table `longer` in the work of the oracle."""
+    return (2 * dims[N_STEPS] + 1 + min(dims[MAX_LENGTH], dims[N_STEPS])) * dims[N_LABELS]
 
 
 @kernel
@@ -66,7 +77,31 @@ def ways_in(additional, dims):
 
 
 @kernel
-def fill_tables(scores, additional, dims, into, entered, ended, spans, in_logs):
+def continue_spans(scores, dims, end, entered, spans, longer, now, in_logs):
+    """Fill in `longer` for the spans that end just before step `end`; add those that are too long to `now`.
+
+    Parameters
+    ----------
+    scores, dims, entered, spans, longer, in_logs
+        As of `fill_tables`; `spans` are those that end here.
+    end : int
+    now : array of shape (n_labels,)
+        The best scores, or log-sums, of segmentations whose last span is not too long.
+    """
+    m, length = dims[N_LABELS], dims[MAX_LENGTH]
+    for label in range(m):
+        here = end * m + label
+        goes_on = longer[here - m] + scores[here - m]
+        if end < length:
+            longer[here] = -np.inf
+            continue
+        begun = spans[(length - 1) * m + label] + entered[(end - length) * m + label]
+        longer[here] = add_logs(begun, goes_on) if in_logs else max(begun, goes_on)
+        now[label] = add_logs(now[label], goes_on) if in_logs else max(now[label], goes_on)
+
+
+@kernel
+def fill_tables(scores, additional, dims, into, entered, ended, spans, longer, in_logs):
     """Fill in the best scores of segmentations of the first steps, or if `in_logs` the log-sums over them.
 
     Parameters
@@ -79,11 +114,15 @@ def fill_tables(scores, additional, dims, into, entered, ended, spans, in_logs):
         The tables; see the docstring of the module.
     spans
         See `score_spans`.
+    longer
+        See the docstring of the module; empty unless the last duration is open-ended.
     in_logs : bool
     """
     m, at_start = dims[N_LABELS], additional_indices_of(dims)[1]
     for label in range(m):
         entered[label] = additional[at_start + label] if dims[START] else 0.0
+    if dims[OPEN_ENDED]:
+        longer[:m] = -np.inf
     for end in range(1, dims[N_STEPS] + 1):
         longest = score_spans(scores, additional, dims, end, spans)
         now = ended[end * m : (end + 1) * m]
@@ -95,6 +134,8 @@ def fill_tables(scores, additional, dims, into, entered, ended, spans, in_logs):
                 now[label] = total if total > now[label] else now[label]
         if in_logs:
             _add_log_norms(entered, dims, end, longest, spans, now)
+        if dims[OPEN_ENDED]:
+            continue_spans(scores, dims, end, entered, spans, longer, now, in_logs)
         if end == dims[N_STEPS]:
             break
         for label in range(m):
@@ -144,7 +185,20 @@ def _put_span(dims, begin, end, label, slots, additional_slots):
         for step in range(begin, end):
             slots[step] = step * m + label
     if dims[DURATIONS]:
-        additional_slots[begin] = (end - begin - 1) * m + label
+        additional_slots[begin] = (min(end - begin, dims[MAX_LENGTH]) - 1) * m + label
+
+
+@kernel
+def _begin_of_longer(scores, additional, dims, entered, spans, longer, end, label):
+    """Return the first step of the best span of at least the maximum length that ends just before step `end`."""
+    m, length = dims[N_LABELS], dims[MAX_LENGTH]
+    while True:
+        score_spans(scores, additional, dims, end, spans)
+        here = end * m + label
+        begun = spans[(length - 1) * m + label] + entered[(end - length) * m + label]
+        if begun >= longer[here - m] + scores[here - m]:
+            return end - length
+        end -= 1
 
 
 @as_oracle
@@ -155,9 +209,10 @@ def best_segmentation(scores, additional, dims, work, slots, additional_slots):
     """
     n, m = dims[N_STEPS], dims[N_LABELS]
     entered, ended, spans = work[: n * m], work[n * m : (2 * n + 1) * m], work[(2 * n + 1) * m :]
+    longer = work[longer_of(dims) : longer_of(dims) + dims[OPEN_ENDED] * (n + 1) * m]
     at_transitions, at_start, at_end = additional_indices_of(dims)
     into = ways_in(additional, dims)
-    fill_tables(scores, additional, dims, into, entered, ended, spans, False)
+    fill_tables(scores, additional, dims, into, entered, ended, spans, longer, False)
     value, label = -np.inf, np.int64(0)
     for last in range(m):
         total = ended[n * m + last] + (additional[at_end + last] if dims[END] else 0.0)
@@ -179,6 +234,8 @@ def best_segmentation(scores, additional, dims, work, slots, additional_slots):
             total = spans[(length - 1) * m + label] + entered[(end - length) * m + label]
             if total > best:
                 best, begin = total, end - length
+        if dims[OPEN_ENDED] and longer[(end - 1) * m + label] + scores[(end - 1) * m + label] > best:
+            begin = _begin_of_longer(scores, additional, dims, entered, spans, longer, end - 1, label)
         _put_span(dims, begin, end, label, slots, additional_slots)
         if begin == 0:
             break

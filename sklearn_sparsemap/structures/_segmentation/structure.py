@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.validation import check_choice, check_positive
-from .._base import Structure, as_ints, as_parts, solver_in_tensors
+from .._base import Structure, as_flag, as_ints, as_parts, solver_in_tensors
 from .entering import ways_of_segmentation
 from .gibbs import segmentation_marginals
 from .map import best_segmentation
@@ -33,6 +33,10 @@ class Segmentation(Structure):
           of a span of this length from step t on. Scores of spans that would end after the last step are ignored. A
           structure is an int array of shape (n_spans, 3), with the first step of each span, the step after its last
           one, and its label.
+
+    open_ended : bool, default=False
+        Whether spans may be longer than `max_length`. The last row of `durations` is then the score of all spans of at
+        least `max_length` steps, and work does not grow. Only for ``parts="steps"``.
 
     Notes
     -----
@@ -69,11 +73,18 @@ class Segmentation(Structure):
     strict_encode = True
     _rows_of_samples = "a segmentation has one row for each step"
 
-    def __init__(self, max_length: int, parts: str = "steps") -> None:
+    # An attribute of instances only if it is True, so that the others equal those of earlier pickles.
+    open_ended = False
+
+    def __init__(self, max_length: int, parts: str = "steps", *, open_ended: bool = False) -> None:
         check_positive("max_length", max_length, integer=True)
         check_choice("parts", parts, _PARTS)
         self.max_length = int(max_length)
         self.parts = parts
+        if as_flag("open_ended", open_ended):
+            if parts == "spans":
+                raise ValueError("open_ended needs parts='steps'; with parts='spans' longer spans have no scores")
+            self.open_ended = True
 
     @property
     def labelled(self) -> bool:
@@ -94,35 +105,38 @@ class Segmentation(Structure):
                 f"scores of spans have shape (n_steps, {self.max_length}, n_labels), as max_length={self.max_length}; "
                 f"got {shape}"
             )
-        if m == 1 and not by_spans and n > self.max_length:
+        if m == 1 and not by_spans and n > self.max_length and not self.open_ended:
             raise ValueError(
-                f"with a single label all {n} steps are one span, longer than max_length={self.max_length}; raise it"
+                f"with a single label all {n} steps are one span, longer than max_length={self.max_length}; raise it, "
+                "or set open_ended=True"
             )
-        return (n, self.max_length, m, int(by_spans), *(int(name in given) for name in self.additional_names))
+        are_given = (int(name in given) for name in self.additional_names)
+        return (n, self.max_length, m, int(by_spans), *are_given, int(self.open_ended))
 
     def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
-        n, longest, m, _, durations, transitions, start, end = dims
-        return n, n * durations + (n - 1) * transitions + start + end, (2 * n + 1 + min(longest, n)) * m
+        n, longest, m, _, durations, transitions, start, end, is_open = dims
+        n_work = (2 * n + 1 + min(longest, n) + is_open * (n + 1)) * m
+        return n, n * durations + (n - 1) * transitions + start + end, n_work
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        n, longest, m, by_spans, durations, transitions, start, end = (int(d) for d in dims)
+        n, longest, m, by_spans, durations, transitions, start, end, is_open = (int(d) for d in dims)
         n_parts = n * longest * m if by_spans else n * m
         n_additional = (durations * longest + transitions * m + start + end) * m
-        return n_parts + n_additional + 4 * (n + 1) * m + min(longest, n) * m
+        return n_parts + n_additional + (4 + 2 * is_open) * (n + 1) * m + min(longest, n) * m
 
     def exclusive_parts(self, dims: NDArray[np.int64]) -> NDArray[np.int64] | None:
         return np.arange(dims[0] * dims[2]).reshape(dims[0], dims[2]) if self.labelled else None
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
-        n, longest, m, by_spans, durations, transitions, start, end = (int(d) for d in dims)
+        n, longest, m, by_spans, durations, transitions, start, end, is_open = (int(d) for d in dims)
         spans = self._spans_of(structure, n, m) if by_spans else _runs_of(structure, n, m)
         first, after, labels = spans.T
         too_long = np.flatnonzero(after - first > longest)
-        if len(too_long):
+        if len(too_long) and not is_open:
             i = too_long[0]
             raise ValueError(
                 f"the span of label {labels[i]} from step {first[i]} on has {after[i] - first[i]} steps, more than "
-                f"max_length={longest}; raise max_length"
+                f"max_length={longest}; raise max_length, or set open_ended=True"
             )
         if by_spans:
             slots = np.full(n, -1)
@@ -130,7 +144,7 @@ class Segmentation(Structure):
         else:
             slots = np.arange(n) * m + np.repeat(labels, after - first)
         lengths, moves = np.full(n, -1), np.full(n - 1, -1)
-        lengths[first] = (after - first - 1) * m + labels
+        lengths[first] = (np.minimum(after - first, longest) - 1) * m + labels
         moves[first[1:] - 1] = labels[:-1] * m + labels[1:]
         ends = (labels[:1], start * m), (labels[-1:], end * m)
         additional = _join_slots([(lengths, durations * longest * m), (moves, transitions * m * m), *ends])
@@ -160,6 +174,22 @@ class Segmentation(Structure):
         parts = parts[parts >= 0]
         first, length = parts // (longest * m), parts // m % longest + 1
         return np.column_stack([first, first + length, parts % m])
+
+    def bound_message(self, structures: Sequence[Any]) -> str:
+        if self.open_ended:
+            return ""
+        long = []
+        for i, structure in enumerate(structures):
+            spans = structure if self.parts == "spans" else _runs(np.asarray(structure))
+            if len(spans) and (spans[:, 1] - spans[:, 0]).max() >= self.max_length:
+                long.append(i)
+        if not long:
+            return ""
+        remedy = "raise max_length" + ", or set open_ended=True" * (self.parts == "steps")
+        return (
+            f"predicted spans reach max_length={self.max_length} in {len(long)} of {len(structures)} samples, first in "
+            f"X[{long[0]}]; longer spans are cut into pieces, so {remedy} if there are any"
+        )
 
     def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
         # The slot of a span is its first step.
@@ -193,8 +223,13 @@ def _runs_of(structure, n, m):
     """Return the runs of equal labels as spans."""
     form = f"a segmentation is {n} ints from 0 to {m - 1}, the label of each step"
     labels = as_ints(structure, (n,), 0, m - 1, form)
-    first = np.flatnonzero(np.concatenate([[True], labels[1:] != labels[:-1]]))
-    return np.column_stack([first, np.append(first[1:], n), labels[first]])
+    return _runs(labels)
+
+
+def _runs(labels):
+    """Return the runs of equal labels in an int array as spans."""
+    first = np.flatnonzero(np.concatenate([[len(labels) > 0], labels[1:] != labels[:-1]]))
+    return np.column_stack([first, np.append(first[1:], len(labels))[: len(first)], labels[first]])
 
 
 def _join_slots(groups):

@@ -6,7 +6,7 @@ from ..._numerics.tensors import active_set
 from .._hypergraph.tensors import NEVER, SOURCE, Hypergraph, derivations_of
 
 
-def segmentation_program(shape, given, max_length, by_spans):
+def segmentation_program(shape, given, max_length, by_spans, open_ended=False):
     """Return the `Hypergraph` of segmentations, with a final node for each number of steps; see `derivations_of`.
 
     Parameters
@@ -19,6 +19,8 @@ def segmentation_program(shape, given, max_length, by_spans):
         Maximum length of a span.
     by_spans : bool
         Whether spans are the parts, instead of steps.
+    open_ended : bool, default=False
+        Whether the last node of a step also stands for longer spans.
     """
     graph, n, m = Hypergraph(shape, given), shape[0], shape[-1]
     start, durations, moves, end = (graph.extra.get(name) for name in ("start", "durations", "transitions", "end"))
@@ -37,7 +39,13 @@ def segmentation_program(shape, given, max_length, by_spans):
                 np.vstack([entered[t : t + 1], spans[: len(lengths) - 1]]),
                 np.tile(parts[t], (len(lengths), 1)),
             )
-        spans = graph.add(before.reshape(-1, 1), None, scores.ravel()).reshape(-1, m)
+        tails = before.reshape(-1, 1)
+        if open_ended and len(spans) == max_length:
+            # Spans of the maximum length, or longer ones, go on.
+            longer = np.full((len(lengths), m), NEVER)
+            longer[-1] = spans[-1]
+            tails = np.column_stack([tails, longer.reshape(-1, 1)])
+        spans = graph.add(tails, None, scores.ravel()).reshape(-1, m)
         ended[t] = graph.add(spans.T, None if durations is None else durations[lengths - 1].T)
         if t + 1 < n:
             tails = np.tile(ended[t], (m, 1))
@@ -51,5 +59,7 @@ def segmentation_program(shape, given, max_length, by_spans):
 
 def solve(structure, batch):
     """Solve a padded batch of a `Segmentation`; see `Structure.tensor_solver`."""
-    program = derivations_of(segmentation_program, batch, structure.max_length, structure.parts == "spans")
+    program = derivations_of(
+        segmentation_program, batch, structure.max_length, structure.parts == "spans", structure.open_ended
+    )
     return active_set(program.best, batch)
