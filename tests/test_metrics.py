@@ -245,7 +245,7 @@ def test_no_spans_score_zero(average):
     assert span_f1_score([], [], average=average) == 0.0
 
 
-@pytest.mark.parametrize("label", ["NP", "X-NP", "", "-NP", "O-NP", 3, None])
+@pytest.mark.parametrize("label", ["NP", "X-NP", "", "-NP", "O-NP", 3, ("B", "NP")])
 def test_span_labels_are_checked(label):
     with pytest.raises(ValueError, match="label"):
         span_f1_score([[label, "O"]], [["O", "O"]])

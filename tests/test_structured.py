@@ -651,9 +651,8 @@ def test_padding_is_told_from_labels():
     X, model = np.random.default_rng(0).normal(size=(3, 3, 2)), StructuredSparseMAPClassifier("chain")
     for y in ([[0, 1, -1], [0, -1, 1], [1, 1, 0]], [[1, 1, -1], [1, 1, 1], [1, -1, -1]], [[0, 1, 2]] * 3):
         model.fit(X, np.array(y))
-    for pad in (-1, -100):
-        with pytest.raises(ValueError, match=r"here X\[1\]\[:1\] and y\[1\]\[:1\], or rename this label"):
-            model.fit(X, np.array([[0, 1, 2], [1, pad, pad], [0, 0, pad]]))
+    with pytest.raises(ValueError, match=r"here X\[1\]\[:1\] and y\[1\]\[:1\], or rename this label"):
+        model.fit(X, np.array([[0, 1, 2], [1, -1, -1], [0, 0, -1]]))
 
 
 def test_out_of_fold_marginals():
