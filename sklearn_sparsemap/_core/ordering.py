@@ -1,6 +1,6 @@
 """An order of the elements of sets that is the same in every process, although hashes of strings differ.
 
-Used by `_core` and `features`.
+Used by `estimators` and `features`.
 """
 
 from collections.abc import Set

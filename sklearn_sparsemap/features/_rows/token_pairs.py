@@ -28,8 +28,8 @@ _MAX_INT = 2**53
 _OF_STRINGS = "="
 
 
-@entry(types.int64(types.uint64, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS_OUT, UINTS_OUT, UINTS_OUT))
-def _number(secret, order, form_of, form_ptr, attributes, positions, values, row_ptr, codes, pairs, keys):
+@entry(types.int64(types.uint64, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS_OUT, UINTS_OUT))
+def _number(secret, order, form_of, form_ptr, attributes, positions, values, row_ptr, codes, pairs):
     """Number the pairs of tokens by their first occurrence.
 
     `TokenPairs._number_dicts` makes all arrays, so that their ranges need no check.
@@ -54,15 +54,13 @@ def _number(secret, order, form_of, form_ptr, attributes, positions, values, row
         Overwritten with the number of the pair of each entry.
     pairs : uint64 array of shape (n_entries,)
         Its beginning is overwritten with the attribute (upper half) and the value of each pair.
-    keys : uint64 array of shape (n_entries,)
-        Work space.
 
     Returns
     -------
     n_pairs : int
     """
     mask = np.int64(255)
-    slots = np.zeros(256, dtype=np.int32)
+    slots, keys = np.zeros(256, dtype=np.int32), np.empty(len(values), dtype=np.uint64)
     n_keys = np.int64(0)
     for t in order:
         form = form_of[t]
@@ -180,10 +178,8 @@ class TokenPairs:
         sorted_ranks = [own[place] for own, sorted_places in zip(ranks, places) for place in sorted_places]
         flat = _row_ptr(forms), np.array(sorted_ranks, np.int64), np.array(list(chain.from_iterable(places)), np.int64)
         self.row_ptr, self.codes = row_ptr, np.empty(len(values), np.int64)
-        pairs, keys = np.empty((2, len(values)), np.uint64)
-        pairs = pairs[: _number(_SECRET, order, form_of, *flat, values, row_ptr, self.codes, pairs, keys)].astype(
-            np.int64
-        )
+        pairs = np.empty(len(values), np.uint64)
+        pairs = pairs[: _number(_SECRET, order, form_of, *flat, values, row_ptr, self.codes, pairs)].astype(np.int64)
         if by_form:
             by_attribute = np.argsort(pairs >> 32, kind="stable")
             pairs = pairs[by_attribute]
