@@ -63,7 +63,8 @@ class RaggedArray:
         if sparse.issparse(values) and values.format != "csr":
             check_sparse(values, "values")
             values = values.tocsr()
-        check_not_masked(values, "values")
+        if isinstance(values, np.ma.MaskedArray):
+            check_not_masked(values, "values")
         self.values = values if sparse.issparse(values) else np.asarray(values)
         indptr = np.asarray(indptr)
         # Floats are kept as they are and refused by `_check`, because a conversion would round them.
@@ -148,7 +149,8 @@ class RaggedArray:
             raise ValueError(f"{name.format(odd)} is {kind}, but {name.format(0)} is not; make all samples alike")
         if not is_sparse[0]:
             for i, a in enumerate(arrays):
-                check_not_masked(a, name.format(i))
+                if isinstance(a, np.ma.MaskedArray):
+                    check_not_masked(a, name.format(i))
             arrays = [np.asarray(a) for a in arrays]
         for i, a in enumerate(arrays):
             if a.ndim == 0 or a.shape[1:] != arrays[0].shape[1:]:

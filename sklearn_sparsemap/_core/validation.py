@@ -12,6 +12,7 @@ import re
 from contextlib import contextmanager
 
 import numpy as np
+from numpy.ma import MaskedArray
 from scipy import sparse
 from sklearn.utils._param_validation import (
     HasMethods,
@@ -230,7 +231,8 @@ def check_numbers(values, name, named=False):
     """
     if not named and hasattr(values, "to_numpy"):
         refuse_names(values, name)
-    check_not_masked(values, name)
+    if isinstance(values, MaskedArray):
+        check_not_masked(values, name)
     if not isinstance(values, np.ndarray) and sparse.issparse(values):
         raise ValueError(f"{name} must be dense; got a sparse matrix. Use {name}.toarray()")
     try:
@@ -298,7 +300,8 @@ def are_scores(array):
 
 def check_matrix(X, name="X"):
     """Check X if it is a sparse matrix, a RaggedArray or a masked array, before any other code reads it."""
-    check_not_masked(X, name)
+    if isinstance(X, MaskedArray):
+        check_not_masked(X, name)
     if isinstance(X, RaggedArray):
         X._check(f"{name}[{{}}]")
     elif sparse.issparse(X):
@@ -474,7 +477,8 @@ def _no_array(i, error):
 def _check_sample(x, i):
     if sparse.issparse(x):
         return x
-    check_not_masked(x, f"X[{i}]")
+    if isinstance(x, MaskedArray):
+        check_not_masked(x, f"X[{i}]")
     try:
         array = np.asarray(x)
     except ValueError as error:
@@ -593,10 +597,11 @@ def check_same_length(X, y):
             f"y is a table, of shape {y.shape}, but must be a sequence with one structure a sample; if these are its "
             "rows, pass y.to_numpy()"
         )
-    check_not_masked(y, "y")
+    if isinstance(y, MaskedArray):
+        check_not_masked(y, "y")
     for i, own in enumerate(y):
         for array in own.values() if isinstance(own, dict) else (own,):
-            if isinstance(array, np.ma.MaskedArray):
+            if isinstance(array, MaskedArray):
                 check_not_masked(array, f"y[{i}]")
     if len(X) != len(y):
         raise ValueError(

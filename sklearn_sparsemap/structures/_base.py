@@ -172,6 +172,9 @@ class Structure(HasContent):
     parts_can_be_known = False
     is_slow = False
     strict_encode = False
+    # Returns a warning about predicted structures that a limit of this structure bounds, None if there are none; see
+    # `Segmentation`.
+    bound_message: Any = None
     # The rows of a sample, for the message about a wrong number of rows.
     _rows_of_samples = "this structure has one row for each part"
     # Whether `decode` also accepts an array with the slots of many structures of one shape, one a row, as `inference`
@@ -300,10 +303,6 @@ class Structure(HasContent):
             If an entry is invalid.
         """
         raise NotImplementedError
-
-    def bound_message(self, structures: Sequence[Any]) -> str:
-        """Return a warning about predicted structures that a limit of this structure bounds; empty if there is none."""
-        return ""
 
     def misfits(self, structure: Any) -> tuple[str, ...]:
         """Return the reasons why a true structure is not allowed, if `repair` can repair it."""
@@ -450,7 +449,8 @@ def as_flag(name, value):
 
 def as_ints(structure, shape, lowest, highest, form):
     """Return a structure of ints as an array; raise ValueError that states the expected form if it has another one."""
-    check_not_masked(structure, "the structure")
+    if isinstance(structure, np.ma.MaskedArray):
+        check_not_masked(structure, "the structure")
     given = np.asarray(structure)
     is_right = given.shape == shape and given.dtype.kind in "iu"
     if not is_right or (given.size and (given.min() < lowest or given.max() > highest)):
@@ -460,7 +460,8 @@ def as_ints(structure, shape, lowest, highest, form):
 
 def as_bools(structure, n, form):
     """Return a structure of `n` bools, or 0 and 1, as a bool array; raise ValueError that states the expected form."""
-    check_not_masked(structure, "the structure")
+    if isinstance(structure, np.ma.MaskedArray):
+        check_not_masked(structure, "the structure")
     given = np.asarray(structure)
     if given.shape != (n,) or given.dtype.kind not in "buifO" or not np.isin(given, (0, 1)).all():
         raise ValueError(f"{form}; got {given!r:.80}")

@@ -187,8 +187,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             return self.classes_[codes]
         if structure.labelled:
             codes = object_array([codes[first:last] for first, last in pairwise(X.indptr.tolist())])
-        message = "" if structure.uses_graphs else structure.bound_message(codes)
-        if message:
+        message = None if structure.bound_message is None else structure.bound_message(codes)
+        if message is not None:
             warn_user(message)
         return object_array([self.classes_[own] for own in codes]) if structure.labelled else codes
 
@@ -532,15 +532,6 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
     start_ = _learned_scores("start")
     end_ = _learned_scores("end")
     durations_ = _learned_scores("durations")
-
-    def __setattr__(self, name, value):
-        names = getattr(self.__dict__.get("_structure"), "additional_names", ()) if name.endswith("_") else ()
-        if name[:-1] in names and not hasattr(type(self), name):
-            raise AttributeError(
-                f"{name} cannot be assigned; change the learned scores in place: "
-                f"model.additional_scores_[{name[:-1]!r}][...] = values"
-            )
-        super().__setattr__(name, value)
 
     def _set_learned(self, name, values):
         """Assign learned additional scores."""

@@ -21,6 +21,7 @@ from sklearn.utils.validation import _check_feature_names, validate_data
 from ..._core.ordering import sorted_set
 from ..._core.ragged import RaggedArray
 from ..._core.validation import (
+    IGNORED,
     are_empty,
     check_magnitude,
     check_matrix,
@@ -418,7 +419,9 @@ def _check_classes(classes):
         return found
     if isinstance(classes, str | bytes | dict) or not hasattr(classes, "__iter__"):
         raise ValueError(f"classes must be a sequence of labels; got {classes!r}")
-    classes = plain_list(sorted_set(classes))
+    classes = sorted_set(classes) if isinstance(classes, set | frozenset) else list(classes)
+    if classes and hasattr(classes[0], "as_py"):
+        classes = plain_list(classes)
     try:
         check_no_missing(classes, "classes")
         return sorted_labels(classes)
@@ -462,18 +465,22 @@ def flatten_labels(y, lengths):
                 )
             if getattr(sequence, "ndim", 1) != 1:
                 raise ValueError(f"y[{i}] has shape {sequence.shape}; it must be 1-D, one label for each step")
-            samples.append(plain_list(sequence))
+            if hasattr(sequence, "to_pylist") or (len(sequence) and hasattr(next(iter(sequence)), "as_py")):
+                # Of Arrow's.
+                sequence = plain_list(sequence)
+            samples.append(sequence.tolist() if hasattr(sequence, "tolist") else sequence)
         found = np.array([len(s) for s in samples])
     wrong = np.flatnonzero(found != lengths)
     if len(wrong):
         i = int(wrong[0])
         raise ValueError(f"X[{i}] has {lengths[i]} steps, but y[{i}] has {found[i]} labels; give one for each step")
     labels = y.values.tolist() if samples is None else list(chain.from_iterable(samples))
-    check_not_ignored(labels, lengths)
     try:
         check_no_missing(labels)
     except TypeError as error:
         raise ValueError(f"labels must be hashable: {error}") from error
+    if IGNORED in labels:
+        check_not_ignored(labels, lengths)
     return labels
 
 
@@ -515,7 +522,8 @@ def check_target(y, remedy):
     ValueError
         If a label is missing (NumPy writes NaN among str as "nan"), or is a set or a sequence of labels.
     """
-    check_not_masked(y, "y")
+    if isinstance(y, np.ma.MaskedArray):
+        check_not_masked(y, "y")
     if (hasattr(y, "ndim") and y.ndim != 1) or isinstance(y, str | bytes) or not hasattr(y, "__len__"):
         return
     if isinstance(y, np.ndarray) and y.dtype != object:

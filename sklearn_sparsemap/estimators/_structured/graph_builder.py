@@ -61,6 +61,7 @@ class GraphBuilder:
     # The rows of a sample may form a grid with any number of axes.
     score_ndim = None
     row_outputs = None
+    bound_message = None
     parts_can_be_known = False
     marginal_oracle = None
     no_marginals = "in factor graphs those of a Gibbs distribution are #P-hard; use 'sparsemap' or 'hinge'"

@@ -175,16 +175,16 @@ class Segmentation(Structure):
         first, length = parts // (longest * m), parts // m % longest + 1
         return np.column_stack([first, first + length, parts % m])
 
-    def bound_message(self, structures: Sequence[Any]) -> str:
+    def bound_message(self, structures: Sequence[Any]) -> str | None:
         if self.open_ended:
-            return ""
+            return None
         long = []
         for i, structure in enumerate(structures):
             spans = structure if self.parts == "spans" else _runs(np.asarray(structure))
             if len(spans) and (spans[:, 1] - spans[:, 0]).max() >= self.max_length:
                 long.append(i)
         if not long:
-            return ""
+            return None
         remedy = "raise max_length" + ", or set open_ended=True" * (self.parts == "steps")
         return (
             f"predicted spans reach max_length={self.max_length} in {len(long)} of {len(structures)} samples, first in "
