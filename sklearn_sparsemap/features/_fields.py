@@ -1,6 +1,6 @@
 """The distinct values of each field of tokens, and their 64-bit hashes.
 
-Used by `features/_arcs` and `features/_rows`.
+Used by `features/_arcs`, `features/_rows` and `features/_tokens`.
 """
 
 from collections.abc import Mapping
