@@ -198,7 +198,7 @@ class Hierarchy(LabelConstraint):
             return type(Y)(closed, index=Y.index, columns=Y.columns).astype(Y.dtypes)
         if columns is not None:
             # A table of polars. Its nulls were NaN.
-            return type(Y)(closed, schema=columns, nan_to_null=True).cast(dict(Y.schema))
+            return type(Y)(closed, schema=columns, orient="row", nan_to_null=True).cast(dict(Y.schema))
         return closed
 
     def binarize(self, samples: Sequence[Any]) -> NDArray[np.int64]:
