@@ -14,6 +14,10 @@ class HasContent:
         """Return all that results depend on, as nested tuples. Equal objects have equal tuples."""
         raise NotImplementedError
 
+    def version(self) -> Any:
+        """Return a value that differs after each change in place."""
+        return self.content()
+
 
 def as_key(value):
     """Return a value that is equal for equal parameters: arrays by their numbers, and containers by their entries.

@@ -7,8 +7,7 @@ import json
 from functools import cached_property
 from weakref import WeakValueDictionary
 
-from ..factors import FactorGraph
-from ..structures import Structure
+from .._core.keys import HasContent
 from .digest import digest_of
 
 # characters of the description of a structure or graph in a name
@@ -18,7 +17,7 @@ _SHOWN = 80
 by_handle = WeakValueDictionary()
 
 
-class Entry:
+class RegisterEntry:
     """The entry of an operator, or of a reader of gold structures, in the register.
 
     Parameters
@@ -48,7 +47,7 @@ class Entry:
     @cached_property
     def name(self):
         """The name by which programs of PyTorch refer to it, in all processes: its kind, digest and arguments."""
-        shown = f"{self.what!r:.{_SHOWN}}" if isinstance(self.what, Structure | FactorGraph) else "a function"
+        shown = f"{self.what!r:.{_SHOWN}}" if isinstance(self.what, HasContent) else "a function"
         return json.dumps([self.kind, self.digest, shown, self.args], default=lambda number: number.item())
 
 
@@ -72,4 +71,4 @@ class Registered:
 
 
 def _version_of(what):
-    return what.version() if isinstance(what, Structure | FactorGraph) else None
+    return what.version() if isinstance(what, HasContent) else None

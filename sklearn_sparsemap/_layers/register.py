@@ -11,11 +11,12 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
+from functools import singledispatch
 from itertools import count
 
 from ..factors._graph_function import as_graph
 from ..structures import Structure
-from .entry import Entry, by_handle
+from .entry import RegisterEntry, by_handle
 from .graphs import GraphOperator
 from .structures import StructureOperator
 
@@ -41,7 +42,7 @@ def enroll(operator, entry=None):
     """Return an operator after giving it an entry, by which it is found as long as it exists."""
     if entry is None:
         number = next(_numbers)
-        entry = Entry("single", None, (number,), number)
+        entry = RegisterEntry("single", None, (number,), number)
     operator.entry = entry
     by_handle[entry.number] = operator
     return operator
@@ -56,7 +57,7 @@ def register(kind, what, *args):
         See `maker`.
     what : Structure, FactorGraph, or callable
     *args
-        See `Entry`.
+        See `RegisterEntry`.
     """
     # Equal structures have the same operator. The operator holds an object that is found by its id, so that no new
     # object gets this id.
@@ -65,7 +66,7 @@ def register(kind, what, *args):
         found = _recent.get(key)
         if found is None or not found.entry.is_current():
             # The operator of a former version is no longer kept.
-            entry = Entry(kind, what, args, next(_numbers))
+            entry = RegisterEntry(kind, what, args, next(_numbers))
             found = _recent[key] = enroll(_makers[kind](what, *args), entry)
             while len(_recent) > _MOST:
                 _recent.popitem(last=False)
@@ -79,10 +80,14 @@ def operator_of(what, extra=(), *, argmax="sparsemap", tol=1e-9, max_iter=None, 
 
 
 @maker("solve")
+@singledispatch
 def _make_operator(what, extra, *options):
-    if isinstance(what, Structure):
-        return StructureOperator(what, extra, options)
     return GraphOperator(as_graph(what), extra, options)
+
+
+@_make_operator.register
+def _(what: Structure, extra, *options):
+    return StructureOperator(what, extra, options)
 
 
 def operator(handle):

@@ -397,10 +397,6 @@ class Structure(HasContent):
     def content(self) -> Any:
         return as_key(self._params())
 
-    def version(self) -> Any:
-        """Return a value that differs after each change of the parameters; see `FactorGraph.version`."""
-        return self.content()
-
     def __repr__(self):
         params = ", ".join(f"{name.lstrip('_')}={value!r}" for name, value in self._params().items())
         return f"{type(self).__name__}({params})"

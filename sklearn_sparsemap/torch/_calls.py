@@ -9,8 +9,6 @@ from .._core.validation import check_choice
 from .._layers import tensors
 from .._layers.forms import form_of_graph, form_of_structure
 from .._layers.register import operator_of
-from ..factors import FactorGraph
-from ..structures import Structure
 from . import _forms
 from ._native import native_operator
 
@@ -26,7 +24,7 @@ def prepare(is_graph, what, scores, additional, lengths, temperature, mask):
     form : InputShapes
     """
     if torch.compiler.is_compiling():
-        _watch(what)
+        _watch(is_graph, what)
     form_of = partial(form_of_graph, call=constant) if is_graph else form_of_structure
     batch, form = tensors.prepare(_forms, form_of, what, scores, additional, lengths, temperature, mask)
     first = next(iter(scores.values())) if isinstance(scores, dict) else scores
@@ -34,14 +32,15 @@ def prepare(is_graph, what, scores, additional, lengths, temperature, mask):
     return torch.float32 if in_single else first.dtype, batch, form
 
 
-def _watch(what):
+def _watch(is_graph, what):
     """Read what may change in place, so that a compiled function is compiled again after a change.
 
     Only numbers and texts are read. `register.operator` notices other changes, and raises an error.
     """
-    if isinstance(what, FactorGraph):
-        index(what.revision)
-    elif isinstance(what, Structure) and not _is_bare(what):
+    if is_graph:
+        # Functions from shapes to graphs have no revision.
+        index(getattr(what, "revision", 0))
+    elif hasattr(what, "_params"):
         for value in vars(what).values():
             _as_constant(value)
 

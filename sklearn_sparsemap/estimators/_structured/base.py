@@ -776,8 +776,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             transitions.check(gold)
             self._mask = transitions.mask()
         task.mask = self._mask
-        loss = pair_of(self.loss, None)[0]
-        cost = self._cost_of(classes)
+        loss, cost = pair_of(self.loss, None)
+        if cost is not None:
+            cost = self._cost_of(classes)
         trained = task.learn(gold, weights, loss, self.temperature, cost)
         if structure.uses_graphs:
             X, gold, trained = without_violations(X, gold, trained, stream)
@@ -791,7 +792,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         return X, gold, classes, trained
 
     def _cost_of(self, classes):
-        """Return the costs of the parameter `loss` in the order of the labels; None if there are none."""
+        """Return the costs of the parameter `loss`, if it has any, in the order of the labels."""
         cost = pair_of(self.loss, None)[1]
         if cost is None or classes is None:
             return cost

@@ -351,7 +351,7 @@ def as_graph_problems(graph, scores, additional, numbers=None):
     """
     if not isinstance(graph, FactorGraph):
         raise ValueError(f"graph must be a FactorGraph; got {graph!r}")
-    if graph.n_variables == 0:
+    if not graph.shapes:
         raise ValueError("the graph has no variables; make some with graph.variables(shape)")
     many = numbers is not None or is_many(graph, scores)
     if many and len(scores) == 0:
