@@ -21,7 +21,7 @@ from scipy import sparse
 
 # The bound of a row that has none on this side. Sums of coefficients are below it.
 NO_BOUND = 2**62
-_MAX_WHOLE, _MAX_SUM = 2.0**53, 2.0**61
+MAX_WHOLE, _MAX_SUM = 2.0**53, 2.0**61
 # Largest decimal fraction after multiplication; a computed number below it is seldom close to a whole number.
 _MAX_DECIMAL, _MAX_DIGITS = 2.0**40, 9
 _EPS = np.finfo(np.float64).eps
@@ -69,8 +69,8 @@ def as_whole(coefs, low, high):
     coefs : int64 array of shape (n,)
     low, high : int
         -NO_BOUND and NO_BOUND if there is none.
-    factor : float
-        By which the coefficients were multiplied.
+    tol : float
+        Tolerance of the bounds, relative to the sum of the absolute coefficients; 0 if the numbers are exact.
     """
     factor, tol = _factor_of(coefs)
     whole = np.rint(coefs * factor).astype(np.int64)
@@ -88,12 +88,12 @@ def as_whole(coefs, low, high):
             bounds.append(none)
     divisor = int(np.gcd.reduce(whole)) if tol == 0.0 else 1
     if divisor > 1:
-        whole, factor = whole // divisor, factor / divisor
+        whole = whole // divisor
         bounds = [
             bounds[0] if bounds[0] == -NO_BOUND else -(-bounds[0] // divisor),
             bounds[1] if bounds[1] == NO_BOUND else bounds[1] // divisor,
         ]
-    return whole, *bounds, factor
+    return whole, *bounds, tol
 
 
 def whole_rows(matrix, low, high):
@@ -121,7 +121,7 @@ def _factor_of(coefs):
     """Return the factor that makes coefficients whole numbers, and the relative tolerance: 0 if they are exact."""
     sizes = np.abs(coefs)
     largest, total = sizes.max(initial=0.0), sizes.sum()
-    if largest <= _MAX_WHOLE and total <= _MAX_SUM and (coefs == np.rint(coefs)).all():
+    if largest <= MAX_WHOLE and total <= _MAX_SUM and (coefs == np.rint(coefs)).all():
         return 1.0, 0.0
     for digits in range(1, _MAX_DIGITS + 1):
         factor = 10.0**digits

@@ -34,6 +34,7 @@ from .._core.jit import (
     INTS_OUT,
     PARTS_2D_OUT,
     by_address,
+    copy_into,
     entry,
     kernel,
     new_floats,
@@ -62,13 +63,14 @@ ZeroOne = namedtuple(
 )
 ZERO_ONE = by_address([INTS, INTS, INTS, INTS, INTS, FLOATS, INTS_2D, FLOATS_2D, FLOATS, INTS, INTS, FLOATS], ZeroOne)
 
-# Entries of `State.sizes`: variables on the trail, saved reduced scores, rows in the queue, operations.
-_TRAIL, _SAVED, _QUEUE, _OPERATIONS = 0, 1, 2, 3
+# Entries of `State.sizes`: variables on the trail, saved reduced scores, rows in the queue, operations, and the place in
+# `order` before which no variable is free.
+_TRAIL, _SAVED, _QUEUE, _OPERATIONS, _FIRST = 0, 1, 2, 3, 4
 State = namedtuple(
     "State",
     [
         *("col_ptr", "col_rows", "col_coefs", "slot_ptr", "slots", "largest", "least", "most"),
-        *("value", "reduced", "bound", "trail", "saved", "saved_scores", "queue", "queued", "sizes"),
+        *("value", "reduced", "bound", "trail", "saved", "saved_scores", "queue", "queued", "sizes", "order"),
     ],
 )
 
@@ -371,9 +373,10 @@ def _new_state(program):
         new_floats(2 * n_pairs),
         new_ints(n_rows),
         new_ints(n_rows),
-        new_ints(np.int64(4)),
+        new_ints(np.int64(5)),
+        new_ints(n),
     )
-    for k in range(4):
+    for k in range(5):
         state.sizes[k] = 0
     for i in range(n):
         state.value[i] = FREE
@@ -429,22 +432,44 @@ def _decide(program, state, mu, values, counts):
         left = (state.bound[0] - _threshold(values, counts)) + state.bound[1]
         if left <= 0.0:
             return np.int64(-2)
-        chosen, size, n_fixed = np.int64(-1), -1.0, 0
-        state.sizes[_OPERATIONS] += state.value.shape[0]
-        for i in range(state.value.shape[0]):
-            if state.value[i] == FREE:
-                own = abs(state.reduced[i])
-                if own > left:
-                    _fix(program, state, mu, i, np.int64(1) if state.reduced[i] > 0.0 else np.int64(0))
-                    n_fixed += 1
-                elif own > size:
-                    chosen, size = i, own
+        chosen, n_fixed = _fix_by_bound(program, state, mu, left)
         if n_fixed == 0:
             return chosen
 
 
-@entry(types.void(ZERO_ONE, INTS, PARTS_2D_OUT, FLOATS_2D_OUT, FLOATS_OUT, INTS_OUT))
-def search_zero_one(program, limits, best, values, bound, counts):
+@kernel
+def _fix_by_bound(program, state, mu, left):
+    """Fix all variables whose other value costs more than `left`.
+
+    Returns
+    -------
+    chosen : int
+        The free variable with the largest reduced score; -1 if there is none.
+    n_fixed : int
+    """
+    chosen, size, n_fixed, n = np.int64(-1), -1.0, 0, state.value.shape[0]
+    is_sorted = program.pair_scores.shape[0] == 0
+    place = state.sizes[_FIRST] if is_sorted else np.int64(0)
+    while place < n:
+        i = state.order[place] if is_sorted else place
+        state.sizes[_OPERATIONS] += 1
+        if state.value[i] == FREE:
+            own = abs(state.reduced[i])
+            if own > left:
+                _fix(program, state, mu, i, np.int64(1) if state.reduced[i] > 0.0 else np.int64(0))
+                n_fixed += 1
+            elif own > size:
+                chosen, size = i, own
+                if is_sorted:
+                    break
+        place += 1
+    if is_sorted:
+        state.sizes[_FIRST] = place
+    return chosen, n_fixed
+
+
+@entry(types.void(ZERO_ONE, INTS, PARTS_2D_OUT, FLOATS_2D_OUT, FLOATS_OUT, INTS_OUT, INTS_OUT))
+def search_zero_one(program, limits, best, values, bound, fixed, counts):
     """Find the best assignments of a program.
 
     Parameters
@@ -458,6 +483,8 @@ def search_zero_one(program, limits, best, values, bound, counts):
         Gets their values, as sums of two floats.
     bound : float array of shape (1 + n_rows + n_pairs,)
         Gets an upper bound of the values of all assignments that are not in the list, and then the multipliers.
+    fixed : int array of shape (n_variables,)
+        Gets the values that variables have in all assignments that are not in the list; FREE for the others.
     counts : int array of shape (3,)
         Gets the number of assignments, whether the search is complete, and the number of operations.
     """
@@ -473,13 +500,20 @@ def search_zero_one(program, limits, best, values, bound, counts):
             if limits[0] > 0:
                 _improve_multiplier(program, state.reduced, mu, r, keys, order)
     _reduced_scores(program, mu, errors, state.reduced, state.bound)
+    _keep_if_feasible(program, program.start, best, values, counts, total)
     for i in range(n):
         _add(state.bound, _positive(state.reduced[i]))
+        keys[i] = abs(state.reduced[i])
+        order[i] = program.fixed[i]
+        if order[i] == FREE:
+            order[i] = np.int64(1) if state.reduced[i] > 0.0 else np.int64(0)
+    _keep_if_feasible(program, order, best, values, counts, total)
+    _heap_sort(keys, state.order, n)
     for i in range(n):
         if program.fixed[i] != FREE:
             _fix(program, state, mu, i, program.fixed[i])
-    _keep_start(program, best, values, counts, total)
-    variable, n_trail, n_saved, left, high, low = (
+    variable, n_trail, n_saved, first, left, high, low = (
+        new_ints(n + 1),
         new_ints(n + 1),
         new_ints(n + 1),
         new_ints(n + 1),
@@ -487,19 +521,23 @@ def search_zero_one(program, limits, best, values, bound, counts):
         new_floats(n + 1),
         new_floats(n + 1),
     )
-    depth, bound[0] = np.int64(0), -np.inf
+    depth, bound[0], is_first = np.int64(0), -np.inf, True
     while True:
-        if state.sizes[_OPERATIONS] >= limits[0]:
-            bound[0] = max(bound[0], state.bound[0] + _positive(state.bound[1]))
+        i = _decide(program, state, mu, values, counts)
+        if is_first:
+            copy_into(fixed, state.value)
+            is_first = False
+        if i >= 0 and state.sizes[_OPERATIONS] >= limits[0]:
+            bound[0] = state.bound[0] + _positive(state.bound[1])
             for d in range(depth):
                 if left[d] >= 0:
                     bound[0] = max(bound[0], high[d] + _positive(low[d]))
             break
-        i = _decide(program, state, mu, values, counts)
         if i >= 0:
             is_up = state.reduced[i] > 0.0 or (state.reduced[i] == 0.0 and program.start[i] == 1)
             variable[depth], n_trail[depth], n_saved[depth] = i, state.sizes[_TRAIL], state.sizes[_SAVED]
             high[depth], low[depth], left[depth] = state.bound[0], state.bound[1], 0 if is_up else 1
+            first[depth] = state.sizes[_FIRST]
             depth += 1
             _fix(program, state, mu, i, np.int64(1) if is_up else np.int64(0))
             continue
@@ -512,6 +550,7 @@ def search_zero_one(program, limits, best, values, bound, counts):
             break
         d = depth - 1
         _undo(program, state, n_trail[d], n_saved[d], high[d], low[d])
+        state.sizes[_FIRST] = first[d]
         v = left[d]
         left[d] = -1
         _fix(program, state, mu, variable[d], v)
@@ -519,18 +558,18 @@ def search_zero_one(program, limits, best, values, bound, counts):
 
 
 @kernel
-def _keep_start(program, best, values, counts, total):
-    """Keep the assignment to start from, if it agrees with the fixed variables and satisfies all rows."""
-    for i in range(program.start.shape[0]):
-        if program.start[i] < 0 or (program.fixed[i] != FREE and program.fixed[i] != program.start[i]):
+def _keep_if_feasible(program, u, best, values, counts, total):
+    """Keep an assignment if it agrees with the fixed variables and satisfies all rows."""
+    for i in range(u.shape[0]):
+        if u[i] < 0 or (program.fixed[i] != FREE and program.fixed[i] != u[i]):
             return
     for r in range(program.low.shape[0]):
         total_of_row = np.int64(0)
         for entry in range(program.ptr[r], program.ptr[r + 1]):
-            total_of_row += program.coefs[entry] * program.start[program.variables[entry]]
+            total_of_row += program.coefs[entry] * u[program.variables[entry]]
         if total_of_row < program.low[r] or total_of_row > program.high[r]:
             return
-    _keep(program, program.start, best, values, counts, total)
+    _keep(program, u, best, values, counts, total)
 
 
 class Found(NamedTuple):
@@ -545,14 +584,17 @@ class Found(NamedTuple):
         Whether no other assignment is better, and there are no others if fewer than `k` were found.
     bound : float
         Upper bound of the values of all assignments that are not in the list.
+    fixed : int array
+        The values that variables have in all assignments that are not in the list; FREE for the others.
     multipliers : float array
-        See `ZeroOne`; those of the search, which can start another one.
+        See `ZeroOne`; those of the search, with which another one can start.
     """
 
     assignments: np.ndarray
     values: np.ndarray
     is_complete: bool
     bound: float
+    fixed: np.ndarray
     multipliers: np.ndarray
 
 
@@ -572,10 +614,11 @@ def best_zero_one(program, k=1, max_operations=2**62, deadline=None):
     arrays = (readonly(array, np.float64 if array.dtype.kind == "f" else np.int64) for array in program)
     program, limits = ZeroOne(*arrays), np.array([max_operations])
     n, counts = len(program.scores), np.zeros(3, np.int64)
+    fixed = np.empty(n, np.int64)
     best, values, bound = np.zeros((k, n), np.int32), np.zeros((k, 2)), np.zeros(1 + len(program.multipliers))
     with ends_at(deadline, limits):
         interruptible(
-            partial(search_zero_one, program, limits, best, values, bound, counts), partial(limits.fill, 0)
+            partial(search_zero_one, program, limits, best, values, bound, fixed, counts), partial(limits.fill, 0)
         )
     found = int(counts[N_FOUND])
-    return Found(best[:found], values[:found].sum(axis=1), bool(counts[IS_COMPLETE]), float(bound[0]), bound[1:])
+    return Found(best[:found], values[:found].sum(axis=1), bool(counts[IS_COMPLETE]), float(bound[0]), fixed, bound[1:])
