@@ -44,6 +44,7 @@ from .._core.jit import (
 from .._core.threads import ends_at, interruptible
 
 FREE = -1
+UNLIMITED = 2**62  # operations
 # Entries of `counts`, the results of a search.
 N_FOUND, IS_COMPLETE, N_OPERATIONS = 0, 1, 2
 # Assignments whose value exceeds that of a known one by less than this fraction of it are not searched for.
@@ -61,7 +62,9 @@ ZeroOne = namedtuple(
         *("pair_ends", "pair_signs", "pair_scores", "fixed", "start", "multipliers"),
     ],
 )
-ZERO_ONE = by_address([INTS, INTS, INTS, INTS, INTS, FLOATS, INTS_2D, FLOATS_2D, FLOATS, INTS, INTS, FLOATS], ZeroOne)
+_TYPES = [INTS, INTS, INTS, INTS, INTS, FLOATS, INTS_2D, FLOATS_2D, FLOATS, INTS, INTS, FLOATS]
+_DTYPES = [np.int64 if kind in (INTS, INTS_2D) else np.float64 for kind in _TYPES]
+ZERO_ONE = by_address(_TYPES, ZeroOne)
 
 # Entries of `State.sizes`: variables on the trail, saved reduced scores, rows in the queue, operations, and the place in
 # `order` before which no variable is free.
@@ -481,15 +484,16 @@ def search_zero_one(program, limits, best, values, bound, fixed, counts):
         Gets the best assignments, the best one first.
     values : float array of shape (k, 2)
         Gets their values, as sums of two floats.
-    bound : float array of shape (1 + n_rows + n_pairs,)
-        Gets an upper bound of the values of all assignments that are not in the list, and then the multipliers.
+    bound : float array of shape (2 + n_rows + n_pairs,)
+        Gets an upper bound of the values of all assignments that are not in the list, the bound at the root, and then
+        the multipliers.
     fixed : int array of shape (n_variables,)
         Gets the values that variables have in all assignments that are not in the list; FREE for the others.
     counts : int array of shape (3,)
         Gets the number of assignments, whether the search is complete, and the number of operations.
     """
     n, n_rows = program.scores.shape[0], program.low.shape[0]
-    state, total, mu = _new_state(program), new_floats(np.int64(2)), bound[1:]
+    state, total, mu = _new_state(program), new_floats(np.int64(2)), bound[2:]
     for r in range(mu.shape[0]):
         mu[r] = program.multipliers[r]
     counts[N_FOUND] = counts[IS_COMPLETE] = 0
@@ -521,7 +525,8 @@ def search_zero_one(program, limits, best, values, bound, fixed, counts):
         new_floats(n + 1),
         new_floats(n + 1),
     )
-    depth, bound[0], is_first = np.int64(0), -np.inf, True
+    depth, is_first = np.int64(0), True
+    bound[0], bound[1] = -np.inf, state.bound[0] + _positive(state.bound[1])
     while True:
         i = _decide(program, state, mu, values, counts)
         if is_first:
@@ -584,6 +589,8 @@ class Found(NamedTuple):
         Whether no other assignment is better, and there are no others if fewer than `k` were found.
     bound : float
         Upper bound of the values of all assignments that are not in the list.
+    root_bound : float
+        The bound of all assignments for the multipliers.
     fixed : int array
         The values that variables have in all assignments that are not in the list; FREE for the others.
     multipliers : float array
@@ -594,11 +601,12 @@ class Found(NamedTuple):
     values: np.ndarray
     is_complete: bool
     bound: float
+    root_bound: float
     fixed: np.ndarray
     multipliers: np.ndarray
 
 
-def best_zero_one(program, k=1, max_operations=2**62, deadline=None):
+def best_zero_one(program, k=1, max_operations=UNLIMITED, deadline=None):
     """Find the `k` best assignments of a program; return `Found`.
 
     Parameters
@@ -611,14 +619,22 @@ def best_zero_one(program, k=1, max_operations=2**62, deadline=None):
     deadline : float, default=None
         The `working_time` at which it ends.
     """
-    arrays = (readonly(array, np.float64 if array.dtype.kind == "f" else np.int64) for array in program)
-    program, limits = ZeroOne(*arrays), np.array([max_operations])
+    program = ZeroOne(*map(readonly, program, _DTYPES))
+    limits = np.array([min(max_operations, UNLIMITED)])
     n, counts = len(program.scores), np.zeros(3, np.int64)
     fixed = np.empty(n, np.int64)
-    best, values, bound = np.zeros((k, n), np.int32), np.zeros((k, 2)), np.zeros(1 + len(program.multipliers))
+    best, values, bound = np.zeros((k, n), np.int32), np.zeros((k, 2)), np.zeros(2 + len(program.multipliers))
     with ends_at(deadline, limits):
         interruptible(
             partial(search_zero_one, program, limits, best, values, bound, fixed, counts), partial(limits.fill, 0)
         )
     found = int(counts[N_FOUND])
-    return Found(best[:found], values[:found].sum(axis=1), bool(counts[IS_COMPLETE]), float(bound[0]), fixed, bound[1:])
+    return Found(
+        best[:found],
+        values[:found].sum(axis=1),
+        bool(counts[IS_COMPLETE]),
+        float(bound[0]),
+        float(bound[1]),
+        fixed,
+        bound[2:],
+    )

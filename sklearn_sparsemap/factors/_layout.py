@@ -105,6 +105,11 @@ class Layout(VariableArrays):
         """The `TableArrays` of a graph with categorical variables and their tables only, else None."""
         return tables_of(self.arrays, self.of_tables) if self.of_tables.any() else None
 
+    @property
+    def has_scored_parts(self):
+        """Whether there are tables or structures, so that the factors are not rules and pairs only."""
+        return self.tables is not None or len(self.arrays.structures) > 0
+
     @cached_property
     def of_tables(self):
         """Mask of the factors, in the solvers' count, that are tables for pairs of categorical variables."""

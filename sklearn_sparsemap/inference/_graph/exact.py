@@ -1,9 +1,10 @@
-"""The best assignment of a graph of logic factors and pairs, by a mixed-integer program with a time limit.
+"""The best assignment of a graph of logic factors and pairs, by exact branch and bound or by HiGHS, with a time limit.
 
 Used by `_layers`, `_training` and `inference`.
 """
 
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize, sparse
@@ -11,17 +12,49 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..._core.highs import milp
 from ..._core.jit import working_time
+from ..._core.whole_rows import NO_BOUND
 from ..._graphs.arrays import FORBIDDEN
+from ..._numerics.zero_one import FREE, UNLIMITED, ZeroOne, best_zero_one
 from .branch import MAX_NODES
 
-# Largest violation of a row by an assignment. Entries of rows are integers.
-_TOL = 1e-6
-_COMPLETE = (0, 2)  # status of scipy's milp if the result is optimal, or there is none
+_OPTIMAL, _NO_SOLUTION = 0, 2  # status of scipy's milp
 _MIN_TIME = 1e-3  # seconds; with less time left, no search begins
+# HiGHS stops at an absolute gap of 1e-6. Scores are scaled to this maximum, so that the gap is negligible.
+_LARGEST_SCORE = 1e3
+# Coefficients up to this size are given to HiGHS as whole numbers, so that its tolerance is no violation.
+_LARGEST_COEF = 1e6
+# Operations, of a few nanoseconds each, of the first search, and of those with a solution of HiGHS.
+_FEW, _MANY = 1_000_000, 20_000_000
+_MAX_REJECTED = 20  # solutions of HiGHS that violate a rule, each of which is excluded; then the own search goes on
 
 
-def assign_exactly(problem, start, known, deadline=None, max_nodes=None):
+class Assignment(NamedTuple):
+    """The best assignment of a graph without structures.
+
+    Attributes
+    ----------
+    u, joint : arrays
+        The assignment, and which pairs are on.
+    value, bound : float
+        The score of the assignment, and an upper bound of the scores of all assignments. They are equal if the search
+        is complete. Both are -inf if there is no assignment. If a search of `max_nodes` is not complete, they are
+        infinite.
+    relaxed_bound : float
+        The upper bound by the multipliers of the linear relaxation.
+    """
+
+    u: np.ndarray
+    joint: np.ndarray
+    value: float
+    bound: float
+    relaxed_bound: float
+
+
+def assign_exactly(problem, start, known, deadline=None, max_nodes=None, multipliers=None):
     """Find the best assignment of a graph without structures.
+
+    A search in exact arithmetic comes first, and usually ends soon. If it does not, HiGHS searches. Its solutions are
+    verified. One that violates a rule by less than the tolerance of HiGHS is excluded, and HiGHS searches again.
 
     Parameters
     ----------
@@ -34,124 +67,118 @@ def assign_exactly(problem, start, known, deadline=None, max_nodes=None):
     deadline : float or None
         The `working_time` at which the search ends.
     max_nodes : int, default=None
-        Maximum number of nodes of the search.
+        Maximum number of nodes of the search by HiGHS.
+    multipliers : array of shape (n_rows + n_pairs,), default=None
+        Multipliers of the linear relaxation.
 
     Returns
     -------
-    u, joint : arrays
-        The assignment, and which pairs are on.
-    value, bound : float
-        The score of the assignment, and an upper bound of the scores of all assignments. They are equal if the search
-        is complete. Both are -inf if there is no assignment. If a search of `max_nodes` is not complete, they are
-        infinite.
+    best : Assignment
     """
-    program = AssignmentProgram(problem, start, known)
-    left, assignments, bound = None if deadline is None else deadline - working_time(), [], None
-    is_complete = False
-    if left is None or left > _MIN_TIME:
-        result = program.solve(left, max_nodes)
-        assignments, bound, is_complete = (
-            program.assignments_of(result),
-            result.get("mip_dual_bound"),
-            result.status in _COMPLETE,
-        )
-    if is_complete and assignments:
-        u = assignments[0]
-        return u, program.joint(u), program.value(u), program.value(u)
-    if not is_complete:
-        if max_nodes is not None:
-            return program.start, program.joint(program.start), -np.inf, np.inf
-        if program.satisfies(program.start):
-            assignments.append(program.start)
-        if not assignments:
-            # Without scores of pairs, finding a feasible assignment is fast.
-            assignments = program.assignments_of(program.solve(with_pairs=False))
-    if not assignments:
-        return program.start, program.joint(program.start), -np.inf, -np.inf
-    u = program.climb(max(assignments, key=program.value))
-    value = program.value(u)
-    return u, program.joint(u), value, max(program.bound(u, bound), value)
+    program = AssignmentProgram(problem, start, known, multipliers)
+    found = program.search(deadline=deadline)
+    relaxed_bound = found.root_bound
+    if not found.is_complete:
+        found = program.search_on(found, deadline, max_nodes)
+    if not found.is_complete and max_nodes is not None:
+        return program.as_assignment(found, relaxed_bound)._replace(value=-np.inf, bound=np.inf)
+    if not found.is_complete and not len(found.values):
+        # Without scores of pairs, finding a feasible assignment is fast.
+        found = program.find_feasible(found)
+    return program.as_assignment(found, relaxed_bound)
 
 
 class AssignmentProgram:
-    """The mixed-integer program for the best assignment of the free variables of one sample.
+    """The program for the best assignment of the free variables of one sample.
 
-    Known and forbidden variables are fixed. A pair with a fixed variable adds its score to that of the other variable,
-    or nothing. So the program has only the pairs of free variables with a score, each with a variable of its own.
+    Known and forbidden variables are fixed, and pairs without a score are left out.
 
     Parameters
     ----------
-    problem, start, known
+    problem, start, known, multipliers
         As in `assign_exactly`.
     """
 
-    def __init__(self, problem, start, known):
+    def __init__(self, problem, start, known, multipliers=None):
         self._problem, arrays, forbidden = problem, problem.layout.arrays, problem.scores[0] < 0.5 * FORBIDDEN
-        self._free, self.start = ~(known | forbidden), np.where(forbidden, 0.0, start)
-        self._ends, self._signs, self._off = arrays.pair_ends, arrays.pair_signs, 0.5 * (1.0 - arrays.pair_signs)
-        self._scores = np.where(self._free, problem.scores[0], 0.0)
+        self.start = np.where(forbidden, 0.0, start)
         self._pair_indices = arrays.additional_ptr[arrays.pairs]
-        self._use_pairs(problem.additional[0][self._pair_indices])
-        self._add_rows(arrays)
-
-    def _use_pairs(self, pair_scores):
-        """Add the scores of pairs with a fixed variable to those of variables; keep the other pairs."""
-        ends, free, used = self._ends, self._free, np.flatnonzero(pair_scores)
-        for end, other in ((0, 1), (1, 0)):
-            chosen = used[free[ends[used, end]] & ~free[ends[used, other]]]
-            is_on = self._off[chosen, other] + self._signs[chosen, other] * self.start[ends[chosen, other]]
-            np.add.at(self._scores, ends[chosen, end], self._signs[chosen, end] * pair_scores[chosen] * is_on)
-        self._used = used[free[ends[used]].all(axis=1)]
-        self._pair_scores = pair_scores[self._used]
-        # The solver's tolerances are absolute.
-        sizes = (np.abs(scores).max(initial=0.0) for scores in (self._scores, self._pair_scores))
-        self._unit = max(sizes) or 1.0
-
-    def _add_rows(self, arrays):
-        """Make the constraints of the program: those of pairs, and the rows of the graph."""
-        n, m, ends, signs, off = len(self._scores), len(self._used), self._ends, self._signs, self._off
-        up, down = np.flatnonzero(self._pair_scores > 0), np.flatnonzero(self._pair_scores <= 0)
-        first, second = self._used[up], self._used[down]
-        # A pair with a positive score is on only if both literals are on, a pair with a negative score if both are on.
-        blocks = [_rows(n + m, (n + up, 1.0), (ends[first, c], -signs[first, c])) for c in (0, 1)]
-        blocks.append(_rows(n + m, *((ends[second, c], signs[second, c]) for c in (0, 1)), (n + down, -1.0)))
-        self._rows = sparse.csr_array(
-            (arrays.row_coefs, arrays.row_vars, arrays.row_ptr), shape=(len(arrays.row_bounds), n)
-        )
-        wide = self._rows.data, self._rows.indices, self._rows.indptr
-        blocks.append(sparse.csr_array(wide, shape=(self._rows.shape[0], n + m)))
-        self._row_low = np.where(arrays.row_low < 0.0, arrays.row_bounds, -np.inf)
-        self._row_high = np.where(arrays.row_high > 0.0, arrays.row_bounds, np.inf)
-        low = np.concatenate([np.full(2 * len(up) + len(down), -np.inf), self._row_low])
-        high = np.concatenate([*(off[first, c] for c in (0, 1)), 1.0 - off[second].sum(axis=1), self._row_high])
-        self._constraints = ()
-        if len(low):
-            self._constraints = optimize.LinearConstraint(sparse.vstack(blocks, format="csr"), low, high)
-
-    def solve(self, time_limit=None, max_nodes=None, with_pairs=True):
-        """Return scipy's result of the program; its status is not among `_COMPLETE` if it ended at a limit."""
-        limits = {"time_limit": time_limit, "node_limit": max_nodes}
-        n, m = len(self._scores), len(self._used)
-        pair_scores = self._pair_scores if with_pairs else np.zeros(m)
-        return milp(
-            -np.concatenate([self._scores, pair_scores]) / self._unit,
-            integrality=np.concatenate([np.ones(n), np.zeros(m)]),
-            bounds=optimize.Bounds(
-                np.concatenate([np.where(self._free, 0.0, self.start), np.zeros(m)]),
-                np.concatenate([np.where(self._free, 1.0, self.start), np.ones(m)]),
+        self._ends, self._signs, self._off = arrays.pair_ends, arrays.pair_signs, 0.5 * (1.0 - arrays.pair_signs)
+        pair_scores = problem.additional[0][self._pair_indices]
+        used, self._rows = np.flatnonzero(pair_scores), problem.layout.whole_rows
+        if multipliers is None:
+            multipliers = np.zeros(len(self._rows.low) + len(pair_scores))
+        self._zero_one = ZeroOne(
+            *self._rows,
+            scores=np.where(forbidden, 0.0, problem.scores[0]),
+            pair_ends=arrays.pair_ends[used],
+            pair_signs=arrays.pair_signs[used],
+            pair_scores=pair_scores[used],
+            fixed=np.where(known | forbidden, self.start, FREE),
+            start=self.start,
+            multipliers=np.concatenate(
+                [multipliers[: len(self._rows.low)], multipliers[len(self._rows.low) :][used]],
             ),
-            constraints=self._constraints,
-            options={"mip_rel_gap": 0.0} | {name: limit for name, limit in limits.items() if limit is not None},
         )
 
-    def assignments_of(self, result):
-        """Return a list with the assignment of a result of the program; empty if there is none."""
-        return [] if result.x is None else [(result.x[: len(self._scores)] > 0.5).astype(np.float64)]
+    def search(self, k=1, deadline=None, max_operations=_FEW, **changes):
+        """Return `Found` of the search in exact arithmetic; `changes` are fields of its program."""
+        return best_zero_one(self._zero_one._replace(**changes), k, max_operations, deadline)
 
-    def satisfies(self, u):
-        """Tell whether an assignment satisfies all rows of the graph."""
-        sums = self._rows @ u
-        return ((sums <= self._row_high + _TOL) & (sums >= self._row_low - _TOL)).all()
+    def search_on(self, found, deadline, max_nodes=None):
+        """Return `Found` of a search by HiGHS, given that of a search that is not complete."""
+        excluded, bound = [], found.bound
+        while len(excluded) <= _MAX_REJECTED:
+            left = None if deadline is None else deadline - working_time()
+            if left is not None and left <= _MIN_TIME:
+                break
+            part = _OpenPart(self._zero_one, found.fixed)
+            result = part.solve(left, max_nodes, excluded)
+            if result.status == _NO_SOLUTION:
+                # No assignment is better than the one that is known.
+                return found._replace(is_complete=True)
+            bound = min(bound, part.bound(result))
+            if result.x is None:
+                break
+            u = part.assignment(result.x)
+            if self._rows.violated(u).any():
+                excluded.append(u)
+                continue
+            # The search in exact arithmetic proves that the assignment is the best one, or improves it.
+            start = u if not len(found.values) or self.value(u) > found.values[0] else found.assignments[0]
+            found = self.search(1, deadline, _MANY, start=start, multipliers=found.multipliers)
+            is_complete = found.is_complete or result.status == _OPTIMAL
+            return found._replace(is_complete=is_complete, bound=min(found.bound, bound))
+        if len(excluded) > _MAX_REJECTED:
+            found = self.search(1, deadline, UNLIMITED, multipliers=found.multipliers)
+        return found._replace(bound=min(found.bound, bound))
+
+    def find_feasible(self, found):
+        """Return `Found` with any assignment that satisfies all rules, if there is one."""
+        program, excluded = self._zero_one, []
+        part = _OpenPart(program._replace(pair_scores=np.zeros_like(program.pair_scores)), program.fixed)
+        while len(excluded) <= _MAX_REJECTED:
+            result = part.solve(None, None, excluded)
+            if result.x is None:
+                return found._replace(is_complete=True)
+            u = part.assignment(result.x)
+            if not self._rows.violated(u).any():
+                u = self.climb(u)
+                return found._replace(assignments=u[None], values=np.array([self.value(u)]))
+            excluded.append(u)
+        return found
+
+    def as_assignment(self, found, relaxed_bound):
+        """Return the best assignment that was found; the start if there is none."""
+        if not len(found.values):
+            bound = -np.inf if found.is_complete else found.bound
+            return Assignment(self.start, self.joint(self.start), -np.inf, bound, relaxed_bound)
+        u = found.assignments[0].astype(np.float64)
+        if not found.is_complete:
+            u = self.climb(u)
+        value = float(found.values[0]) if found.is_complete else self.value(u)
+        bound = value if found.is_complete else max(found.bound, value)
+        return Assignment(u, self.joint(u), value, bound, relaxed_bound)
 
     def joint(self, u):
         """Return which pairs are on."""
@@ -163,32 +190,110 @@ class AssignmentProgram:
         """Return the score of an assignment."""
         return self._problem.values(u[None], self.joint(u)[None])[0]
 
-    def bound(self, u, program_bound):
-        """Return an upper bound of the scores of all assignments, given one of them and the solver's bound or None."""
-        pairs = (self._off[self._used] + self._signs[self._used] * u[self._ends[self._used]]).prod(axis=1)
-        # The program omits scores of fixed variables and their pairs, which are the same for all its assignments.
-        omitted = self.value(u) - self._scores @ u - self._pair_scores @ pairs
-        largest = np.maximum(self._scores, 0.0).sum() + np.maximum(self._pair_scores, 0.0).sum()
-        return omitted + (largest if program_bound is None else min(largest, -self._unit * program_bound))
-
     def climb(self, u):
         """Flip one free variable at a time while the score rises (local search); return the assignment."""
-        ends, signs, n, u = self._ends[self._used], self._signs[self._used], len(u), u.copy()
+        program = self._zero_one
+        ends, signs, n, u = program.pair_ends, program.pair_signs, len(u), u.copy()
         for _ in range(n * n):
             on = 0.5 * (1.0 - signs) + signs * u[ends]
-            fields = self._scores.copy()
+            fields = program.scores.copy()
             for end, other in ((0, 1), (1, 0)):
-                fields += np.bincount(ends[:, end], signs[:, end] * self._pair_scores * on[:, other], n)
-            gains = np.where(self._free, np.where(u > 0.5, -fields, fields), 0.0)
+                fields += np.bincount(ends[:, end], signs[:, end] * program.pair_scores * on[:, other], n)
+            gains = np.where(program.fixed == FREE, np.where(u > 0.5, -fields, fields), 0.0)
             min_gain = 1e-12 * np.abs(fields).max(initial=0.0)
             for i in np.argsort(-gains)[: np.count_nonzero(gains > min_gain)]:
                 u[i] = 1.0 - u[i]
-                if self.satisfies(u):
+                if not self._rows.violated(u).any():
                     break
                 u[i] = 1.0 - u[i]
             else:
                 break
         return u
+
+
+class _OpenPart:
+    """The mixed-integer program over the free variables of a `ZeroOne`, for HiGHS.
+
+    A pair with a fixed variable adds its score to that of the other variable, or nothing. The other pairs have a
+    variable of their own.
+
+    Parameters
+    ----------
+    program : ZeroOne
+    fixed : int array
+        Values of fixed variables; FREE for the others.
+    """
+
+    def __init__(self, program, fixed):
+        self._fixed, is_free = fixed, fixed == FREE
+        self._free, u = np.flatnonzero(is_free), np.where(is_free, 0, fixed).astype(np.int64)
+        ends, signs, pair_scores = program.pair_ends, program.pair_signs, program.pair_scores
+        off, scores = 0.5 * (1.0 - signs), program.scores.copy()
+        self._constant = scores @ u
+        for end, other in ((0, 1), (1, 0)):
+            chosen = np.flatnonzero(~is_free[ends[:, other]] & (is_free[ends[:, end]] | (end == 0)))
+            weight = pair_scores[chosen] * (off[chosen, other] + signs[chosen, other] * u[ends[chosen, other]])
+            at = ends[chosen, end]
+            self._constant += weight @ (off[chosen, end] + signs[chosen, end] * u[at])
+            np.add.at(scores, at, np.where(is_free[at], weight * signs[chosen, end], 0.0))
+        both = np.flatnonzero(is_free[ends].all(axis=1) & (pair_scores != 0.0))
+        self._pair_scores, self._scores = pair_scores[both], scores[self._free]
+        place = np.cumsum(is_free) - 1
+        self._add_rows(program, u, place[ends[both]], signs[both], off[both])
+        # The solver's tolerances are absolute.
+        sizes = (np.abs(values).max(initial=0.0) for values in (self._scores, self._pair_scores))
+        self._unit = (max(sizes) or 1.0) / _LARGEST_SCORE
+
+    def _add_rows(self, program, u, ends, signs, off):
+        """Make the constraints of the program: those of pairs, and the rows with a free variable."""
+        n, m = len(self._free), len(ends)
+        up, down = np.flatnonzero(self._pair_scores > 0), np.flatnonzero(self._pair_scores <= 0)
+        # A pair with a positive score is on only if both literals are on, a pair with a negative score if both are on.
+        blocks = [_rows(n + m, (n + up, 1.0), (ends[up, c], -signs[up, c])) for c in (0, 1)]
+        blocks.append(_rows(n + m, *((ends[down, c], signs[down, c]) for c in (0, 1)), (n + down, -1.0)))
+        shape = len(program.low), len(u)
+        rows = sparse.csr_array((program.coefs, program.variables, program.ptr), shape=shape)
+        taken = rows @ u
+        rows = rows[:, self._free]
+        low, high = (np.where(b == none, sign * np.inf, b - taken) for b, none, sign in
+                     ((program.low, -NO_BOUND, -1.0), (program.high, NO_BOUND, 1.0)))  # fmt: skip
+        used = np.diff(rows.indptr) > 0
+        rows, low, high = rows[used].astype(np.float64), low[used], high[used]
+        largest = abs(rows).max(axis=1).toarray().ravel() if len(low) else np.zeros(0)
+        scale = np.maximum(1.0, largest / _LARGEST_COEF)
+        blocks.append(sparse.hstack([sparse.diags_array(1.0 / scale) @ rows, sparse.csr_array((len(low), m))]))
+        self._low = np.concatenate([np.full(2 * len(up) + len(down), -np.inf), low / scale])
+        self._high = np.concatenate([*(off[up, c] for c in (0, 1)), 1.0 - off[down].sum(axis=1), high / scale])
+        self._matrix = sparse.vstack(blocks, format="csr")
+
+    def solve(self, time_limit, max_nodes, excluded):
+        """Return scipy's result; `excluded` are assignments that are none."""
+        n, m, (matrix, low, high) = len(self._free), len(self._pair_scores), (self._matrix, self._low, self._high)
+        if excluded:
+            # At least one variable differs.
+            signs = 1.0 - 2.0 * np.array(excluded)[:, self._free]
+            matrix = sparse.vstack([matrix, sparse.hstack([sparse.csr_array(signs), sparse.csr_array((len(signs), m))])])
+            low = np.concatenate([low, 1.0 - (signs < 0.0).sum(axis=1)])
+            high = np.concatenate([high, np.full(len(signs), np.inf)])
+        limits = {"time_limit": time_limit, "node_limit": max_nodes}
+        return milp(
+            -np.concatenate([self._scores, self._pair_scores]) / self._unit,
+            integrality=np.concatenate([np.ones(n), np.zeros(m)]),
+            bounds=optimize.Bounds(np.zeros(n + m), np.ones(n + m)),
+            constraints=optimize.LinearConstraint(matrix, low, high) if len(low) else (),
+            options={"mip_rel_gap": 0.0} | {name: limit for name, limit in limits.items() if limit is not None},
+        )
+
+    def assignment(self, x):
+        """Return the assignment of all variables in a solution."""
+        u = self._fixed.astype(np.float64)
+        u[self._free] = x[: len(self._free)] > 0.5
+        return u
+
+    def bound(self, result):
+        """Return the upper bound of scores that a result proves; infinite if it proves none."""
+        proven = result.get("mip_dual_bound")
+        return np.inf if proven is None else self._constant - self._unit * proven
 
 
 def _rows(n_columns, *entries):

@@ -9,12 +9,13 @@ import numpy as np
 
 from ..._core.jit import working_time
 from ..._core.validation import ALLOW_MORE
+from ..._graphs.arrays import FORBIDDEN
 from ..._graphs.rows import INFEASIBLE
 from ..._graphs.samples import GAP, OBJECTIVE, RESIDUAL, STATUS
 from .branch import INTEGRAL, branch, fractional, rounded
 from .clipping import Clipping
 from .consistency import rule_out
-from .exact import assign_exactly
+from .exact import Assignment, AssignmentProgram, assign_exactly
 from .solve import GraphSolver, check_feasible, choose_solver, empty_solutions
 
 # Magnitude to which scores are scaled, so that LP-SparseMAP agrees with the linear program in nearly all graphs.
@@ -25,6 +26,13 @@ _MAX_ITER = 2000  # sweeps and Newton steps of a relaxation
 _MAX_RESIDUAL = 1e-6  # largest residual of a valid solution; the gaps of others say nothing
 # Default time limit of a sample in seconds, and the fraction of it for the relaxation; the rest is for a search.
 MAP_TIME_LIMIT, _RELAXATION = 10.0, 0.3
+# Gap of a relaxation, relative to the value of its assignment, at which this is the best one; and the largest ratio of
+# two scores with which the gap proves that.
+_TOL, _FAR = 1e-10, 1e5
+# Variables of a graph of rules in which integral relaxations are found by `assign_exactly`, and the operations for each
+# variable and each entry of a row that this may take.
+_LARGE, _EASY = 500, 20
+_MAX_TOGETHER = 2_000_000  # operations of one search for all of the best assignments, before one search for each
 _MAX_NODES = 20  # nodes of a search in training; rotas of four people need one, frustrated grids more
 # Number of samples that have one time limit for all their relaxations, which are usually fast.
 _CHUNK = 64
@@ -133,7 +141,7 @@ def best_or_relaxed(problems, tol=1e-9, n_jobs=None):
     solutions : GraphSolutions
         As `relax` returns them.
     """
-    if problems.layout.tables is not None or len(problems.layout.arrays.structures):
+    if problems.layout.has_scored_parts:
         return relax(problems, tol, n_jobs)
     relaxed, best, _, _, losses = _relax_and_search(problems, n_jobs, tol, None, _MAX_NODES)
     late = np.flatnonzero(losses)
@@ -167,13 +175,14 @@ def _relax_and_search(problems, n_jobs, tol, time_limit, max_nodes=None):
         See `Assignments`.
     """
     n, began = len(problems.scores), working_time()
-    relaxed = relax(problems, tol, n_jobs, deadline=_deadline(began, time_limit, _RELAXATION))
+    relaxed = _relax_large(problems, tol, n_jobs, _deadline(began, time_limit, _RELAXATION))
     check_feasible(problems, relaxed)
     best, sizes = relaxed.take(np.arange(n)), _sizes(problems)
     integral = ~fractional(relaxed.marginals).any(axis=1) & (relaxed.gap <= INTEGRAL * sizes)
     u, joint = (rounded(array[integral]) for array in (relaxed.marginals, relaxed.joint))
     best.marginals[integral], best.joint[integral] = u, joint
     best.objective[integral] = problems.take(integral).values(u, joint)
+    integral[integral] = _are_proven(problems.take(integral), best.take(integral), sizes[integral])
     bounds, losses = _bounds(best), np.zeros(n)
     for k in np.flatnonzero(~integral):
         one = problems.take([k])
@@ -183,15 +192,60 @@ def _relax_and_search(problems, n_jobs, tol, time_limit, max_nodes=None):
                 # Time ran out for this sample, or for previous ones.
                 relaxed.put([k], relax(one, tol, deadline=_deadline(began, time_limit, _RELAXATION)))
                 bounds[k] = _bounds(relaxed.take([k]))[0]
-        solution = relaxed.marginals[k], relaxed.joint[k], relaxed.gap[k], bounds[k]
-        *assignment, value, bound = _search(one, *solution, tol, _deadline(began, time_limit), max_nodes)
-        best.marginals[k], best.joint[k] = assignment
+        found = _search(one, relaxed.take([k]), bounds[k], tol, _deadline(began, time_limit), max_nodes)
+        best.marginals[k], best.joint[k], value, bound = found.u, found.joint, found.value, found.bound
         best.objective[k], bounds[k] = value, max(min(bounds[k], bound), value)
-        if value < bound and bounds[k] - value > tol * sizes[k]:
+        if value < bound and bounds[k] - value > tol * min(sizes[k], abs(value)):
             losses[k] = bounds[k] - value
         if bound == -np.inf:
             _refuse(problems.layout, relaxed.take([k]), problems.name_of(k))
+        if value > -np.inf and found.relaxed_bound - value <= tol * abs(value):
+            # The relaxation is integral, although its solver did not reach its solution.
+            integral[k], relaxed.marginals[k] = True, found.u
     return relaxed, best, integral, bounds, losses
+
+
+def _are_proven(problems, best, sizes):
+    """Tell which assignments satisfy all rules, and are the best ones by the gap of the relaxation.
+
+    The gap has the rounding errors of the largest score. If other scores are far smaller, it proves nothing.
+    """
+    if problems.layout.has_scored_parts:
+        proven = np.ones(len(sizes), bool)
+    else:
+        smallest = np.minimum(_smallest(problems.scores), _smallest(problems.additional))
+        proven = (best.gap <= _TOL * np.abs(best.objective)) & (sizes <= _FAR * smallest)
+    for k in np.flatnonzero(proven):
+        proven[k] = not problems.layout.whole_rows.violated(best.marginals[k]).any()
+    return proven
+
+
+def _smallest(rows):
+    """Return the smallest nonzero absolute value of each row, forbidden ones excluded."""
+    sizes = np.abs(rows)
+    return np.where((sizes > 0.0) & (sizes < -0.5 * FORBIDDEN), sizes, np.inf).min(axis=1, initial=np.inf)
+
+
+def _relax_large(problems, tol, n_jobs, deadline):
+    """Solve the linear relaxation of samples; in a large graph of rules, those first whose relaxation is integral.
+
+    Its value is then that of an assignment, which `assign_exactly` finds in about the time of sorting the scores. The
+    proximal point method needs many steps if scores are close to each other.
+    """
+    layout, n = problems.layout, len(problems.scores)
+    if layout.n_variables < _LARGE or len(layout.arrays.pairs) or layout.has_scored_parts:
+        return relax(problems, tol, n_jobs, deadline=deadline)
+    out, solved = empty_solutions(layout, n), np.zeros(n, bool)
+    for k in range(n):
+        program = AssignmentProgram(problems.take([k]), np.zeros(layout.n_variables), np.zeros(layout.n_variables, bool))
+        found = program.search(max_operations=_EASY * (layout.n_variables + len(layout.arrays.row_vars)))
+        solved[k] = len(found.values) and found.root_bound - found.values[0] <= _TOL * abs(found.values[0])
+        if solved[k]:
+            out.marginals[k] = found.assignments[0]
+            out.statistics[k, [OBJECTIVE, GAP]] = found.values[0], found.root_bound - found.values[0]
+    if not solved.all():
+        out.put(~solved, relax(problems.take(~solved), tol, n_jobs, deadline=deadline))
+    return out
 
 
 def _deadline(began, time_limit, fraction=1.0):
@@ -280,31 +334,64 @@ def _solve_consistent(solver, problems, sizes):
     return out
 
 
-def _search(problem, u, joint, gap, bound, tol, deadline, max_nodes):
-    """Find the best assignment of one sample whose relaxation is fractional; see `assign_exactly` and `branch`.
+def search_together(problem, k, tol, deadline):
+    """Return the `k` best assignments of one sample of rules and pairs, found by one search.
 
     Parameters
     ----------
     problem : GraphBatch
         A single sample.
-    u, joint : arrays
+    k : int
+    tol : float
+    deadline : float or None
+
+    Returns
+    -------
+    found : list of (assignment, value), or None
+        None if the search is not complete.
+    """
+    relaxed = relax(problem, tol, deadline=deadline)
+    check_feasible(problem, relaxed)
+    known = np.zeros(problem.layout.n_variables, bool)
+    program = AssignmentProgram(problem, relaxed.marginals[0] > 0.5, known, _multipliers(problem, relaxed))
+    found = program.search(k, deadline, _MAX_TOGETHER)
+    if not found.is_complete or not len(found.values):
+        return None
+    return list(zip(found.assignments > 0, found.values.tolist()))
+
+
+def _multipliers(problem, relaxed):
+    """Return the multipliers of the linear relaxation of one sample."""
+    return relaxed.multipliers[0] / (_SHARPNESS[choose_solver(problem.layout)] / _sizes(problem)[0])
+
+
+def _search(problem, relaxed, bound, tol, deadline, max_nodes):
+    """Find the best assignment of one sample whose relaxation does not tell; see `assign_exactly` and `branch`.
+
+    Parameters
+    ----------
+    problem : GraphBatch
+        A single sample.
+    relaxed : GraphSolutions
         The solution of its relaxation.
-    gap : float
-        Upper bound of the error of the relaxation.
     bound : float
         Upper bound of the scores of all assignments.
     tol : float
     deadline : float or None
     max_nodes : int or None
+
+    Returns
+    -------
+    found : Assignment
     """
-    layout = problem.layout
-    if layout.tables is not None or len(layout.arrays.structures):
+    layout, u, gap = problem.layout, relaxed.marginals[0], relaxed.gap[0]
+    if layout.has_scored_parts:
         size = max(problem.sizes()[0], _MIN_SIZE)
-        return branch(problem, u, joint, bound, tol, size, relax, deadline)
+        return Assignment(*branch(problem, u, relaxed.joint[0], bound, tol, size, relax, deadline), np.inf)
     known, scores = problem.certain()[0], problem.scores[0]
     start = np.where(known, scores > 0.0, u > 0.5).astype(np.float64)
     if layout.only_pairs and gap <= INTEGRAL * np.abs(scores[~known]).min(initial=np.inf):
         # Roof duality: if all factors are pairs, an optimal assignment agrees with the integral values of the
         # relaxation.
         known |= ~fractional(u)
-    return assign_exactly(problem, start, known, deadline, max_nodes)
+    return assign_exactly(problem, start, known, deadline, max_nodes, _multipliers(problem, relaxed))
