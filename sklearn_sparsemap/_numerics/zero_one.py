@@ -116,56 +116,83 @@ def _heap_sort(keys, order, n):
 
 
 @kernel
-def _improve_multiplier(program, reduced, mu, r, keys, order):
-    """Minimise the bound over the multiplier of one row; `reduced` is changed with it.
+def _crossing(keys, weights, n, slope):
+    """Return the largest key up to which the weights of larger and equal keys sum to at least `slope`; else -inf.
+
+    Both arrays are reordered (quickselect).
+    """
+    start, stop, before = np.int64(0), n, 0.0
+    while stop > start:
+        first, last, middle = keys[start], keys[stop - 1], keys[(start + stop) // 2]
+        pivot = max(min(first, last), min(max(first, last), middle))
+        # Larger keys come first, then those that equal the pivot.
+        above, place, below, more, same = start, start, stop, 0.0, 0.0
+        while place < below:
+            if keys[place] > pivot:
+                more += weights[place]
+                keys[place], keys[above] = keys[above], keys[place]
+                weights[place], weights[above] = weights[above], weights[place]
+                above, place = above + 1, place + 1
+            elif keys[place] < pivot:
+                below -= 1
+                keys[place], keys[below] = keys[below], keys[place]
+                weights[place], weights[below] = weights[below], weights[place]
+            else:
+                same += weights[place]
+                place += 1
+        if before + more >= slope:
+            stop = above
+        elif before + more + same >= slope:
+            return pivot
+        else:
+            before += more + same
+            start = below
+    return -np.inf
+
+
+@kernel
+def _improve_multiplier(program, reduced, mu, r, keys, weights):
+    """Minimise the bound over the multiplier of one row; return whether it and `reduced` have changed.
 
     The bound is a convex, piecewise linear function of the multiplier. Its breakpoints are those at which the reduced
     score of a variable is 0. The middle of the minimisers is taken, so that fewer reduced scores are 0.
     """
     start, stop = program.ptr[r], program.ptr[r + 1]
-    has_low, has_high = program.low[r] > -(2**62), program.high[r] < 2**62
-    side = program.high[r] if has_high and (mu[r] > 0.0 or not has_low) else program.low[r]
-    slope, n = float(side), np.int64(0)
+    has_low, has_high = program.low[r] > -UNLIMITED, program.high[r] < UNLIMITED
+    is_upper = has_high and (mu[r] > 0.0 or not has_low)
+    slope, n = float(program.high[r] if is_upper else program.low[r]), np.int64(0)
     for entry in range(start, stop):
         i, a = program.variables[entry], float(program.coefs[entry])
-        if program.fixed[i] == FREE:
-            keys[n] = reduced[i] / a + mu[r]
+        if program.fixed[i] != FREE:
+            slope -= a * program.fixed[i]
+        elif a != 0.0:
+            keys[n], weights[n] = reduced[i] / a + mu[r], abs(a)
             n += 1
             slope -= a if a < 0.0 else 0.0
-        else:
-            slope -= a * program.fixed[i]
     if n == 0 or slope < 0.0:
-        return
-    _heap_sort(keys, order, n)
-    free = new_floats(n)
-    n = 0
-    for entry in range(start, stop):
-        if program.fixed[program.variables[entry]] == FREE:
-            free[n] = abs(float(program.coefs[entry]))
-            n += 1
-    low, high, k = -np.inf, np.inf, np.int64(0)
-    while k < n and slope > 0.0:
-        slope -= free[order[k]]
-        high = low = keys[order[k]]
-        k += 1
+        return False
+    high, low = np.inf, np.inf
     if slope > 0.0:
-        high = low = -np.inf
-    elif slope == 0.0:
-        low = keys[order[k]] if k < n else -np.inf
-        if k == 0:
-            high = np.inf
-    is_equality = program.low[r] == program.high[r]
-    if not is_equality:
-        least, most = (0.0, np.inf) if has_high and side == program.high[r] else (-np.inf, 0.0)
-        low, high = min(max(low, least), most), min(max(high, least), most)
+        high = low = _crossing(keys, weights, n, slope)
+    total, below = 0.0, -np.inf
+    for k in range(n):
+        if keys[k] >= low:
+            total += weights[k]
+        else:
+            below = max(below, keys[k])
+    if total <= slope:
+        low = below
+    least = 0.0 if is_upper and program.low[r] != program.high[r] else -np.inf
+    most = np.inf if is_upper or program.low[r] == program.high[r] else 0.0
+    low, high = min(max(low, least), most), min(max(high, least), most)
     middle = low if high == np.inf else high if low == -np.inf else 0.5 * (low + high)
-    if not abs(middle) < np.inf:
-        middle = min(max(mu[r], low), high)
     change = middle - mu[r]
-    if change != 0.0 and abs(middle) < np.inf:
-        mu[r] = middle
-        for entry in range(start, stop):
-            reduced[program.variables[entry]] -= change * float(program.coefs[entry])
+    if change == 0.0 or not abs(middle) < np.inf:
+        return False
+    mu[r] = middle
+    for entry in range(start, stop):
+        reduced[program.variables[entry]] -= change * float(program.coefs[entry])
+    return True
 
 
 @kernel
@@ -499,23 +526,33 @@ def search_zero_one(program, limits, best, values, bound, fixed, counts):
     counts[N_FOUND] = counts[IS_COMPLETE] = 0
     errors, keys, order = new_floats(n), new_floats(n), new_ints(n)
     _reduced_scores(program, mu, errors, state.reduced, state.bound)
-    for _ in range(_SWEEPS):
+    for _ in range(_SWEEPS if n_rows > 1 else 1):
+        n_changed = 0
         for r in range(n_rows):
             if limits[0] > 0:
-                _improve_multiplier(program, state.reduced, mu, r, keys, order)
+                n_changed += _improve_multiplier(program, state.reduced, mu, r, keys, errors)
+        if n_changed == 0:
+            break
     _reduced_scores(program, mu, errors, state.reduced, state.bound)
     _keep_if_feasible(program, program.start, best, values, counts, total)
     for i in range(n):
         _add(state.bound, _positive(state.reduced[i]))
+    for i in range(n):
+        if program.fixed[i] != FREE:
+            _fix(program, state, mu, i, program.fixed[i])
+    for i in range(n):
         keys[i] = abs(state.reduced[i])
         order[i] = program.fixed[i]
         if order[i] == FREE:
             order[i] = np.int64(1) if state.reduced[i] > 0.0 else np.int64(0)
     _keep_if_feasible(program, order, best, values, counts, total)
+    bound[1] = state.bound[0] + _positive(state.bound[1])
+    if bound[1] <= _threshold(values, counts):
+        # The relaxation is integral.
+        bound[0], counts[IS_COMPLETE] = -np.inf, 1
+        copy_into(fixed, program.fixed)
+        return
     _heap_sort(keys, state.order, n)
-    for i in range(n):
-        if program.fixed[i] != FREE:
-            _fix(program, state, mu, i, program.fixed[i])
     variable, n_trail, n_saved, first, left, high, low = (
         new_ints(n + 1),
         new_ints(n + 1),
@@ -526,7 +563,7 @@ def search_zero_one(program, limits, best, values, bound, fixed, counts):
         new_floats(n + 1),
     )
     depth, is_first = np.int64(0), True
-    bound[0], bound[1] = -np.inf, state.bound[0] + _positive(state.bound[1])
+    bound[0] = -np.inf
     while True:
         i = _decide(program, state, mu, values, counts)
         if is_first:

@@ -242,7 +242,7 @@ def _relax_large(problems, tol, n_jobs, deadline):
         solved[k] = len(found.values) and found.root_bound - found.values[0] <= _TOL * abs(found.values[0])
         if solved[k]:
             out.marginals[k] = found.assignments[0]
-            out.statistics[k, [OBJECTIVE, GAP]] = found.values[0], found.root_bound - found.values[0]
+            out.statistics[k, OBJECTIVE] = found.values[0]
     if not solved.all():
         out.put(~solved, relax(problems.take(~solved), tol, n_jobs, deadline=deadline))
     return out
