@@ -14,6 +14,7 @@ Used by `factors`, `inference` and `structures`.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -98,23 +99,12 @@ def as_whole(coefs, low, high):
 
 def whole_rows(matrix, low, high):
     """Return the constraints ``low <= matrix @ u <= high`` of a dense matrix as `WholeRows`."""
-    ptr, variables, coefs, lows, highs = [0], [], [], [], []
-    for row, below, above in zip(matrix, low, high):
-        used = np.flatnonzero(row)
-        whole, least, most, _ = as_whole(row[used], below, above)
-        ptr.append(ptr[-1] + len(used))
-        variables.append(used)
-        coefs.append(whole)
-        lows.append(least)
-        highs.append(most)
-    none = np.zeros(0, np.int64)
-    return WholeRows(
-        np.array(ptr, np.int64),
-        np.concatenate([none, *variables]),
-        np.concatenate([none, *coefs]),
-        np.array(lows, np.int64),
-        np.array(highs, np.int64),
-    )
+    rows, ptr = sparse.csr_array(matrix), np.concatenate([[0], np.cumsum((matrix != 0.0).sum(axis=1))])
+    coefs = np.empty(len(rows.data), np.int64)
+    lows, highs = np.empty(len(low), np.int64), np.empty(len(low), np.int64)
+    for r, (start, stop) in enumerate(pairwise(ptr.tolist())):
+        coefs[start:stop], lows[r], highs[r], _ = as_whole(rows.data[start:stop], low[r], high[r])
+    return WholeRows(ptr, rows.indices.astype(np.int64), coefs, lows, highs)
 
 
 def _factor_of(coefs):

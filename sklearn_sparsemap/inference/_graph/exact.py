@@ -7,25 +7,12 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize, sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from ..._core.highs import milp
-from ..._core.jit import working_time
-from ..._core.whole_rows import NO_BOUND
 from ..._graphs.arrays import FORBIDDEN
-from ..._numerics.zero_one import FREE, UNLIMITED, ZeroOne, best_zero_one
+from ..._numerics.zero_one import FREE, ZeroOne
+from ..._numerics.zero_one_search import search_with_highs
 from .branch import MAX_NODES
-
-_OPTIMAL, _NO_SOLUTION = 0, 2  # status of scipy's milp
-_MIN_TIME = 1e-3  # seconds; with less time left, no search begins
-# HiGHS stops at an absolute gap of 1e-6. Scores are scaled to this maximum, so that the gap is negligible.
-_LARGEST_SCORE = 1e3
-# Coefficients up to this size are given to HiGHS as whole numbers, so that its tolerance is no violation.
-_LARGEST_COEF = 1e6
-# Operations, of a few nanoseconds each, of the first search, and of those with a solution of HiGHS.
-_FEW, _MANY = 1_000_000, 20_000_000
-_MAX_REJECTED = 20  # solutions of HiGHS that violate a rule, each of which is excluded; then the own search goes on
 
 
 class Assignment(NamedTuple):
@@ -53,9 +40,6 @@ class Assignment(NamedTuple):
 def assign_exactly(problem, start, known, deadline=None, max_nodes=None, multipliers=None):
     """Find the best assignment of a graph without structures.
 
-    A search in exact arithmetic comes first, and usually ends soon. If it does not, HiGHS searches. Its solutions are
-    verified. One that violates a rule by less than the tolerance of HiGHS is excluded, and HiGHS searches again.
-
     Parameters
     ----------
     problem : GraphBatch
@@ -76,16 +60,10 @@ def assign_exactly(problem, start, known, deadline=None, max_nodes=None, multipl
     best : Assignment
     """
     program = AssignmentProgram(problem, start, known, multipliers)
-    found = program.search(deadline=deadline)
-    relaxed_bound = found.root_bound
-    if not found.is_complete:
-        found = program.search_on(found, deadline, max_nodes)
+    found = search_with_highs(program.zero_one, deadline, max_nodes)
     if not found.is_complete and max_nodes is not None:
-        return program.as_assignment(found, relaxed_bound)._replace(value=-np.inf, bound=np.inf)
-    if not found.is_complete and not len(found.values):
-        # Without scores of pairs, finding a feasible assignment is fast.
-        found = program.find_feasible(found)
-    return program.as_assignment(found, relaxed_bound)
+        return program.as_assignment(found)._replace(value=-np.inf, bound=np.inf)
+    return program.as_assignment(found)
 
 
 class AssignmentProgram:
@@ -97,6 +75,10 @@ class AssignmentProgram:
     ----------
     problem, start, known, multipliers
         As in `assign_exactly`.
+
+    Attributes
+    ----------
+    zero_one : ZeroOne
     """
 
     def __init__(self, problem, start, known, multipliers=None):
@@ -108,7 +90,7 @@ class AssignmentProgram:
         used, self._rows = np.flatnonzero(pair_scores), problem.layout.whole_rows
         if multipliers is None:
             multipliers = np.zeros(len(self._rows.low) + len(pair_scores))
-        self._zero_one = ZeroOne(
+        self.zero_one = ZeroOne(
             *self._rows,
             scores=np.where(forbidden, 0.0, problem.scores[0]),
             pair_ends=arrays.pair_ends[used],
@@ -121,64 +103,17 @@ class AssignmentProgram:
             ),
         )
 
-    def search(self, k=1, deadline=None, max_operations=_FEW, **changes):
-        """Return `Found` of the search in exact arithmetic; `changes` are fields of its program."""
-        return best_zero_one(self._zero_one._replace(**changes), k, max_operations, deadline)
-
-    def search_on(self, found, deadline, max_nodes=None):
-        """Return `Found` of a search by HiGHS, given that of a search that is not complete."""
-        excluded, bound = [], found.bound
-        while len(excluded) <= _MAX_REJECTED:
-            left = None if deadline is None else deadline - working_time()
-            if left is not None and left <= _MIN_TIME:
-                break
-            part = _OpenPart(self._zero_one, found.fixed)
-            result = part.solve(left, max_nodes, excluded)
-            if result.status == _NO_SOLUTION:
-                # No assignment is better than the one that is known.
-                return found._replace(is_complete=True)
-            bound = min(bound, part.bound(result))
-            if result.x is None:
-                break
-            u = part.assignment(result.x)
-            if self._rows.violated(u).any():
-                excluded.append(u)
-                continue
-            # The search in exact arithmetic proves that the assignment is the best one, or improves it.
-            start = u if not len(found.values) or self.value(u) > found.values[0] else found.assignments[0]
-            found = self.search(1, deadline, _MANY, start=start, multipliers=found.multipliers)
-            is_complete = found.is_complete or result.status == _OPTIMAL
-            return found._replace(is_complete=is_complete, bound=min(found.bound, bound))
-        if len(excluded) > _MAX_REJECTED:
-            found = self.search(1, deadline, UNLIMITED, multipliers=found.multipliers)
-        return found._replace(bound=min(found.bound, bound))
-
-    def find_feasible(self, found):
-        """Return `Found` with any assignment that satisfies all rules, if there is one."""
-        program, excluded = self._zero_one, []
-        part = _OpenPart(program._replace(pair_scores=np.zeros_like(program.pair_scores)), program.fixed)
-        while len(excluded) <= _MAX_REJECTED:
-            result = part.solve(None, None, excluded)
-            if result.x is None:
-                return found._replace(is_complete=True)
-            u = part.assignment(result.x)
-            if not self._rows.violated(u).any():
-                u = self.climb(u)
-                return found._replace(assignments=u[None], values=np.array([self.value(u)]))
-            excluded.append(u)
-        return found
-
-    def as_assignment(self, found, relaxed_bound):
+    def as_assignment(self, found):
         """Return the best assignment that was found; the start if there is none."""
         if not len(found.values):
             bound = -np.inf if found.is_complete else found.bound
-            return Assignment(self.start, self.joint(self.start), -np.inf, bound, relaxed_bound)
+            return Assignment(self.start, self.joint(self.start), -np.inf, bound, found.root_bound)
         u = found.assignments[0].astype(np.float64)
         if not found.is_complete:
             u = self.climb(u)
         value = float(found.values[0]) if found.is_complete else self.value(u)
         bound = value if found.is_complete else max(found.bound, value)
-        return Assignment(u, self.joint(u), value, bound, relaxed_bound)
+        return Assignment(u, self.joint(u), value, bound, found.root_bound)
 
     def joint(self, u):
         """Return which pairs are on."""
@@ -192,7 +127,7 @@ class AssignmentProgram:
 
     def climb(self, u):
         """Flip one free variable at a time while the score rises (local search); return the assignment."""
-        program = self._zero_one
+        program = self.zero_one
         ends, signs, n, u = program.pair_ends, program.pair_signs, len(u), u.copy()
         for _ in range(n * n):
             on = 0.5 * (1.0 - signs) + signs * u[ends]
@@ -209,99 +144,6 @@ class AssignmentProgram:
             else:
                 break
         return u
-
-
-class _OpenPart:
-    """The mixed-integer program over the free variables of a `ZeroOne`, for HiGHS.
-
-    A pair with a fixed variable adds its score to that of the other variable, or nothing. The other pairs have a
-    variable of their own.
-
-    Parameters
-    ----------
-    program : ZeroOne
-    fixed : int array
-        Values of fixed variables; FREE for the others.
-    """
-
-    def __init__(self, program, fixed):
-        self._fixed, is_free = fixed, fixed == FREE
-        self._free, u = np.flatnonzero(is_free), np.where(is_free, 0, fixed).astype(np.int64)
-        ends, signs, pair_scores = program.pair_ends, program.pair_signs, program.pair_scores
-        off, scores = 0.5 * (1.0 - signs), program.scores.copy()
-        self._constant = scores @ u
-        for end, other in ((0, 1), (1, 0)):
-            chosen = np.flatnonzero(~is_free[ends[:, other]] & (is_free[ends[:, end]] | (end == 0)))
-            weight = pair_scores[chosen] * (off[chosen, other] + signs[chosen, other] * u[ends[chosen, other]])
-            at = ends[chosen, end]
-            self._constant += weight @ (off[chosen, end] + signs[chosen, end] * u[at])
-            np.add.at(scores, at, np.where(is_free[at], weight * signs[chosen, end], 0.0))
-        both = np.flatnonzero(is_free[ends].all(axis=1) & (pair_scores != 0.0))
-        self._pair_scores, self._scores = pair_scores[both], scores[self._free]
-        place = np.cumsum(is_free) - 1
-        self._add_rows(program, u, place[ends[both]], signs[both], off[both])
-        # The solver's tolerances are absolute.
-        sizes = (np.abs(values).max(initial=0.0) for values in (self._scores, self._pair_scores))
-        self._unit = (max(sizes) or 1.0) / _LARGEST_SCORE
-
-    def _add_rows(self, program, u, ends, signs, off):
-        """Make the constraints of the program: those of pairs, and the rows with a free variable."""
-        n, m = len(self._free), len(ends)
-        up, down = np.flatnonzero(self._pair_scores > 0), np.flatnonzero(self._pair_scores <= 0)
-        # A pair with a positive score is on only if both literals are on, a pair with a negative score if both are on.
-        blocks = [_rows(n + m, (n + up, 1.0), (ends[up, c], -signs[up, c])) for c in (0, 1)]
-        blocks.append(_rows(n + m, *((ends[down, c], signs[down, c]) for c in (0, 1)), (n + down, -1.0)))
-        shape = len(program.low), len(u)
-        rows = sparse.csr_array((program.coefs, program.variables, program.ptr), shape=shape)
-        taken = rows @ u
-        rows = rows[:, self._free]
-        low, high = (np.where(b == none, sign * np.inf, b - taken) for b, none, sign in
-                     ((program.low, -NO_BOUND, -1.0), (program.high, NO_BOUND, 1.0)))  # fmt: skip
-        used = np.diff(rows.indptr) > 0
-        rows, low, high = rows[used].astype(np.float64), low[used], high[used]
-        largest = abs(rows).max(axis=1).toarray().ravel() if len(low) else np.zeros(0)
-        scale = np.maximum(1.0, largest / _LARGEST_COEF)
-        blocks.append(sparse.hstack([sparse.diags_array(1.0 / scale) @ rows, sparse.csr_array((len(low), m))]))
-        self._low = np.concatenate([np.full(2 * len(up) + len(down), -np.inf), low / scale])
-        self._high = np.concatenate([*(off[up, c] for c in (0, 1)), 1.0 - off[down].sum(axis=1), high / scale])
-        self._matrix = sparse.vstack(blocks, format="csr")
-
-    def solve(self, time_limit, max_nodes, excluded):
-        """Return scipy's result; `excluded` are assignments that are none."""
-        n, m, (matrix, low, high) = len(self._free), len(self._pair_scores), (self._matrix, self._low, self._high)
-        if excluded:
-            # At least one variable differs.
-            signs = 1.0 - 2.0 * np.array(excluded)[:, self._free]
-            matrix = sparse.vstack([matrix, sparse.hstack([sparse.csr_array(signs), sparse.csr_array((len(signs), m))])])
-            low = np.concatenate([low, 1.0 - (signs < 0.0).sum(axis=1)])
-            high = np.concatenate([high, np.full(len(signs), np.inf)])
-        limits = {"time_limit": time_limit, "node_limit": max_nodes}
-        return milp(
-            -np.concatenate([self._scores, self._pair_scores]) / self._unit,
-            integrality=np.concatenate([np.ones(n), np.zeros(m)]),
-            bounds=optimize.Bounds(np.zeros(n + m), np.ones(n + m)),
-            constraints=optimize.LinearConstraint(matrix, low, high) if len(low) else (),
-            options={"mip_rel_gap": 0.0} | {name: limit for name, limit in limits.items() if limit is not None},
-        )
-
-    def assignment(self, x):
-        """Return the assignment of all variables in a solution."""
-        u = self._fixed.astype(np.float64)
-        u[self._free] = x[: len(self._free)] > 0.5
-        return u
-
-    def bound(self, result):
-        """Return the upper bound of scores that a result proves; infinite if it proves none."""
-        proven = result.get("mip_dual_bound")
-        return np.inf if proven is None else self._constant - self._unit * proven
-
-
-def _rows(n_columns, *entries):
-    """Make sparse rows with one entry from each pair of columns and values."""
-    n = len(entries[0][0])
-    columns = np.concatenate([columns for columns, _ in entries])
-    values = np.concatenate([np.broadcast_to(value, n) for _, value in entries])
-    return sparse.csr_array((values, (np.tile(np.arange(n), len(entries)), columns)), shape=(n, n_columns))
 
 
 def warn_of_time_limit(late, time_limit):

@@ -12,6 +12,7 @@ from ..._core.validation import ALLOW_MORE
 from ..._graphs.arrays import FORBIDDEN
 from ..._graphs.rows import INFEASIBLE
 from ..._graphs.samples import GAP, OBJECTIVE, RESIDUAL, STATUS
+from ..._numerics.zero_one import best_zero_one
 from .branch import INTEGRAL, branch, fractional, rounded
 from .clipping import Clipping
 from .consistency import rule_out
@@ -238,7 +239,8 @@ def _relax_large(problems, tol, n_jobs, deadline):
     out, solved = empty_solutions(layout, n), np.zeros(n, bool)
     for k in range(n):
         program = AssignmentProgram(problems.take([k]), np.zeros(layout.n_variables), np.zeros(layout.n_variables, bool))
-        found = program.search(max_operations=_EASY * (layout.n_variables + len(layout.arrays.row_vars)))
+        operations = _EASY * (layout.n_variables + len(layout.arrays.row_vars))
+        found = best_zero_one(program.zero_one, 1, operations, deadline)
         solved[k] = len(found.values) and found.root_bound - found.values[0] <= _TOL * abs(found.values[0])
         if solved[k]:
             out.marginals[k] = found.assignments[0]
@@ -354,7 +356,7 @@ def search_together(problem, k, tol, deadline):
     check_feasible(problem, relaxed)
     known = np.zeros(problem.layout.n_variables, bool)
     program = AssignmentProgram(problem, relaxed.marginals[0] > 0.5, known, _multipliers(problem, relaxed))
-    found = program.search(k, deadline, _MAX_TOGETHER)
+    found = best_zero_one(program.zero_one, k, _MAX_TOGETHER, deadline)
     if not found.is_complete or not len(found.values):
         return None
     return list(zip(found.assignments > 0, found.values.tolist()))
