@@ -16,7 +16,7 @@ from .branch import MAX_NODES
 
 
 class Assignment(NamedTuple):
-    """The best assignment of a graph without structures.
+    """The best assignment found in a graph.
 
     Attributes
     ----------
@@ -28,6 +28,8 @@ class Assignment(NamedTuple):
         infinite.
     relaxed_bound : float
         The upper bound by the multipliers of the linear relaxation.
+    after_nodes : bool
+        Whether the number of relaxations ended the search, not the time.
     """
 
     u: np.ndarray
@@ -35,6 +37,7 @@ class Assignment(NamedTuple):
     value: float
     bound: float
     relaxed_bound: float
+    after_nodes: bool = False
 
 
 def assign_exactly(problem, start, known, deadline=None, max_nodes=None, multipliers=None):
@@ -146,11 +149,26 @@ class AssignmentProgram:
         return u
 
 
+class Late(NamedTuple):
+    """The end of a search that is not complete.
+
+    Attributes
+    ----------
+    loss : float
+        The largest possible loss; infinite if unknown.
+    after_nodes : bool
+        Whether the number of relaxations ended the search, not the time.
+    """
+
+    loss: float
+    after_nodes: bool = False
+
+
 def warn_of_time_limit(late, time_limit):
-    """Warn of samples whose search is not complete; `late` maps their indices to the possible loss."""
+    """Warn of samples whose search is not complete; `late` maps their indices to `Late`."""
     if not late:
         return
-    samples, gap = sorted(late), max(late.values())
+    samples, gap = sorted(late), max(end.loss for end in late.values())
     which = ", ".join(map(str, samples[:5])) + (", ..." if len(samples) > 5 else "")
     loss = f"the scores of the assignments found are at most {gap:.3g} below the best"
     if gap == np.inf:
@@ -161,8 +179,11 @@ def warn_of_time_limit(late, time_limit):
     if time_limit is None:
         end, remedy = "did not solve all relaxations", "scale the scores to similar sizes"
     else:
-        end = f"ended after {MAX_NODES} relaxations, or at map_time_limit={time_limit:g} seconds"
+        causes = {True: f"after {MAX_NODES} relaxations", False: f"at map_time_limit={time_limit:g} seconds"}
+        end = "ended " + " or ".join(causes[cause] for cause in sorted({end.after_nodes for end in late.values()}))
         remedy = "raise map_time_limit, or set it to None for an unlimited search"
+        if all(end.after_nodes for end in late.values()):
+            remedy = "set map_time_limit to None for an unlimited search"
     warnings.warn(
         f"the search for the best assignment {end} for {len(samples)} samples ({which}): {loss}; {remedy}",
         ConvergenceWarning,

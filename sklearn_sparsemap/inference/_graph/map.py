@@ -17,7 +17,8 @@ from .branch import INTEGRAL, branch, fractional, rounded
 from .clipping import Clipping
 from .consistency import rule_out
 from .exact import Assignment, AssignmentProgram, assign_exactly
-from .solve import GraphSolver, check_feasible, choose_solver, empty_solutions
+from .contradictions import list_rules
+from .solve import GraphSolver, check_feasible, choose_solver, empty_solutions, solve_graph, with_additional
 
 # Magnitude to which scores are scaled, so that LP-SparseMAP agrees with the linear program in nearly all graphs.
 # "block" changes dual variables by at most 1 in a sweep, so it needs smaller scores.
@@ -34,6 +35,8 @@ _TOL, _FAR = 1e-10, 1e5
 # variable and each entry of a row that this may take.
 _LARGE, _EASY = 500, 20
 _MAX_TOGETHER = 2_000_000  # operations of one search for all of the best assignments, before one search for each
+_MAX_SHOWN = 4  # factors in the message about an infeasible sample
+_TOL_OF_RULES = 1e-6  # tolerance of the relaxation without scores, which tells whether rules contradict each other
 _MAX_NODES = 20  # nodes of a search in training; rotas of four people need one, frustrated grids more
 # Number of samples that have one time limit for all their relaxations, which are usually fast.
 _CHUNK = 64
@@ -73,6 +76,8 @@ class Assignments(NamedTuple):
         See `GraphMAPResult`.
     loss : array of shape (n_samples,)
         The possible loss of samples whose search is not complete; 0 for others.
+    after_nodes : bool array of shape (n_samples,)
+        Whether the number of relaxations ended the search, not the time.
     """
 
     structure: np.ndarray
@@ -81,6 +86,7 @@ class Assignments(NamedTuple):
     bound: np.ndarray
     marginals: np.ndarray
     loss: np.ndarray
+    after_nodes: np.ndarray
 
 
 def best_assignments(problems, n_jobs=None, tol=1e-9, map_time_limit=MAP_TIME_LIMIT):
@@ -107,12 +113,15 @@ def best_assignments(problems, n_jobs=None, tol=1e-9, map_time_limit=MAP_TIME_LI
 def _best_of_chunk(problems, n_jobs, tol, time_limit):
     """Find the best assignments of a few samples; see `best_assignments`."""
     n, shape = len(problems.scores), problems.scores.shape
-    out = Assignments(np.empty(shape, bool), np.empty(n), np.empty(n, bool), np.empty(n), np.empty(shape), np.empty(n))
+    out = Assignments(
+        *(np.empty(shape, bool), np.empty(n), np.empty(n, bool), np.empty(n), np.empty(shape)),
+        *(np.empty(n), np.empty(n, bool)),
+    )
     clipping, rows = Clipping(problems, problems.sizes(), unit=0.0), np.arange(n)
     if time_limit is not None:
         time_limit /= clipping.n_attempts
     while len(rows):
-        relaxed, best, integral, bounds, losses = _relax_and_search(clipping.clip(rows), n_jobs, tol, time_limit)
+        relaxed, best, integral, bounds, *losses = _relax_and_search(clipping.clip(rows), n_jobs, tol, time_limit)
         values, exact = best.objective, np.ones(len(rows), bool)
         for k, i in enumerate(rows.tolist()):
             exact[k] = clipping.is_exact(i, *((each.marginals[k], each.joint[k]) for each in (relaxed, best)))
@@ -120,7 +129,7 @@ def _best_of_chunk(problems, n_jobs, tol, time_limit):
                 gap = bounds[k] - values[k]
                 values[k] = clipping.value(i, best.marginals[k], best.joint[k])
                 bounds[k] = values[k] + gap
-        for array, new in zip(out, (best.marginals > 0.5, values, integral, bounds, relaxed.marginals, losses)):
+        for array, new in zip(out, (best.marginals > 0.5, values, integral, bounds, relaxed.marginals, *losses)):
             array[rows[exact]] = new[exact]
         rows = rows[~exact]
     return out
@@ -144,7 +153,7 @@ def best_or_relaxed(problems, tol=1e-9, n_jobs=None):
     """
     if problems.layout.has_scored_parts:
         return relax(problems, tol, n_jobs)
-    relaxed, best, _, _, losses = _relax_and_search(problems, n_jobs, tol, None, _MAX_NODES)
+    relaxed, best, _, _, losses, _ = _relax_and_search(problems, n_jobs, tol, None, _MAX_NODES)
     late = np.flatnonzero(losses)
     best.put(late, relaxed.take(late))
     return best
@@ -172,7 +181,7 @@ def _relax_and_search(problems, n_jobs, tol, time_limit, max_nodes=None):
         Whether the best assignment is that of the relaxation.
     bounds : array of shape (n_samples,)
         Upper bounds of the scores of all assignments.
-    losses : array of shape (n_samples,)
+    losses, after_nodes : arrays of shape (n_samples,)
         See `Assignments`.
     """
     n, began = len(problems.scores), working_time()
@@ -184,7 +193,7 @@ def _relax_and_search(problems, n_jobs, tol, time_limit, max_nodes=None):
     best.marginals[integral], best.joint[integral] = u, joint
     best.objective[integral] = problems.take(integral).values(u, joint)
     integral[integral] = _are_proven(problems.take(integral), best.take(integral), sizes[integral])
-    bounds, losses = _bounds(best), np.zeros(n)
+    bounds, losses, after_nodes = _bounds(best), np.zeros(n), np.zeros(n, bool)
     for k in np.flatnonzero(~integral):
         one = problems.take([k])
         if n > 1:
@@ -197,13 +206,13 @@ def _relax_and_search(problems, n_jobs, tol, time_limit, max_nodes=None):
         best.marginals[k], best.joint[k], value, bound = found.u, found.joint, found.value, found.bound
         best.objective[k], bounds[k] = value, max(min(bounds[k], bound), value)
         if value < bound and bounds[k] - value > tol * min(sizes[k], abs(value)):
-            losses[k] = bounds[k] - value
+            losses[k], after_nodes[k] = bounds[k] - value, found.after_nodes
         if bound == -np.inf:
-            _refuse(problems.layout, relaxed.take([k]), problems.name_of(k))
+            _refuse(one, relaxed.take([k]))
         if value > -np.inf and found.relaxed_bound - value <= tol * abs(value):
             # The relaxation is integral, although its solver did not reach its solution.
             integral[k], relaxed.marginals[k] = True, found.u
-    return relaxed, best, integral, bounds, losses
+    return relaxed, best, integral, bounds, losses, after_nodes
 
 
 def _are_proven(problems, best, sizes):
@@ -261,21 +270,27 @@ def _bounds(solutions):
     return np.add(solutions.objective, solutions.gap, out=np.full(len(solved), np.inf), where=solved)
 
 
-def _refuse(layout, relaxed, which):
+def _refuse(problem, relaxed):
     """Raise ValueError for a sample without a feasible assignment; `relaxed` holds the solution of its relaxation.
 
     The message begins as those of `solve.check_feasible`, which other files recognise.
     """
-    arrays, message = layout.arrays, ""
+    layout, message = problem.layout, ""
+    # Without scores, the solver of the relaxation tells which rules contradict each other.
+    check_feasible(problem, solve_graph(problem.scaled([0.0]), _TOL_OF_RULES, _MAX_ITER))
     if np.isfinite(relaxed.gap[0]):
-        of_link = np.repeat(np.arange(len(arrays.factor_types)), np.diff(arrays.link_ptr))
-        numbers = np.unique(of_link[fractional(relaxed.marginals[0])[arrays.links]])
-        message = ", ".join(repr(layout.factor_of(int(f))) for f in numbers[:4])
-        message += f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
+        of_link = np.repeat(np.arange(len(layout.arrays.factor_types)), np.diff(layout.arrays.link_ptr))
+        numbers = np.unique(of_link[fractional(relaxed.marginals[0])[layout.arrays.links]])
+        if layout.tables is not None:
+            # Variables with one value each are not at fault.
+            numbers = numbers[layout.of_tables[numbers]]
+        factors = layout.factors_of(numbers)
+        message = list_rules(factors[:_MAX_SHOWN])
+        message += f" and {len(factors) - _MAX_SHOWN} more" if len(factors) > _MAX_SHOWN else ""
         message = f", although marginals between 0 and 1 do; these factors have fractional variables: {message}"
     raise ValueError(
-        f"infeasible: under {which} (with the additional scores) no assignment satisfies all factors{message}. Remove "
-        f"a factor{ALLOW_MORE}"
+        f"infeasible: under {problem.name_of(0)}{with_additional(problem)} no assignment satisfies all factors{message}. "
+        f"Remove a factor{ALLOW_MORE}"
     )
 
 
@@ -389,7 +404,8 @@ def _search(problem, relaxed, bound, tol, deadline, max_nodes):
     layout, u, gap = problem.layout, relaxed.marginals[0], relaxed.gap[0]
     if layout.has_scored_parts:
         size = max(problem.sizes()[0], _MIN_SIZE)
-        return Assignment(*branch(problem, u, relaxed.joint[0], bound, tol, size, relax, deadline), np.inf)
+        *found, after_nodes = branch(problem, u, relaxed.joint[0], bound, tol, size, relax, deadline)
+        return Assignment(*found, np.inf, after_nodes)
     known, scores = problem.certain()[0], problem.scores[0]
     start = np.where(known, scores > 0.0, u > 0.5).astype(np.float64)
     if layout.only_pairs and gap <= INTEGRAL * np.abs(scores[~known]).min(initial=np.inf):

@@ -6,7 +6,7 @@ Used by `_training`.
 import numpy as np
 
 from ..._core.jit import working_time
-from .exact import warn_of_time_limit
+from .exact import Late, warn_of_time_limit
 from .map import search_together
 
 
@@ -56,7 +56,7 @@ def _best_of(problem, k, n_jobs, tol, map_time_limit, late):
     while len(assignments) < k:
         left = None if end is None else end - working_time()
         if assignments and left is not None and left <= 0.0:
-            late[problem.number_of(0)] = np.inf
+            late[problem.number_of(0)] = Late(np.inf)
             break
         try:
             best = problem.map(n_jobs, tol, left)
