@@ -26,6 +26,7 @@ _FRACTIONAL = 1e-4
 _FAR = 1e5
 # The tolerances of HiGHS are absolute. Scores are scaled to this maximum, so that they are negligible.
 _LARGEST_SCORE = 1e3
+_LARGEST_COEF = 1e6  # maximum of the coefficients that HiGHS gets
 _FEASIBLE = 1e-6  # largest violation of a constraint by the relaxation
 
 
@@ -184,28 +185,29 @@ class LinearProgram(CustomStructure):
         largest = np.abs(costs).max()
         # Divide first: `_LARGEST_SCORE / largest` could overflow.
         unit = largest / _LARGEST_SCORE if largest > 0.0 else 1.0
+        scale, scale_eq = _row_scales(self.A), _row_scales(self.A_eq)
         relaxed = linprog(
             costs / unit,
-            self.A,
-            self.b,
-            self.A_eq,
-            self.b_eq,
+            self.A / scale[:, None],
+            self.b / scale,
+            self.A_eq / scale_eq[:, None],
+            self.b_eq / scale_eq,
             bounds=np.column_stack([np.zeros(len(costs)), allowed]),
             options={"primal_feasibility_tolerance": _FEASIBLE},
         )
         if relaxed.x is None:
-            if relaxed.status == 2:
-                return None
-            raise RuntimeError(f"HiGHS found no solution: {relaxed.message}")
-        chosen = relaxed.x > 0.5
-        off = np.abs(relaxed.x - chosen).max()
-        if off > _FRACTIONAL and not self.integer:
-            raise ValueError(
-                "integer=False, but with these constraints a linear program has a solution that is not integer: "
-                f"{relaxed.x.round(4).tolist()}; use integer=True"
-            )
-        multipliers = -unit * np.concatenate([relaxed.ineqlin.marginals, relaxed.eqlin.marginals])
-        chosen = self._best_near(-costs, allowed, chosen, multipliers)
+            # There is no solution, or its sums need more digits than HiGHS has.
+            chosen = self._best_near(-costs, allowed, np.zeros(len(costs), bool), np.zeros(len(scale) + len(scale_eq)))
+        else:
+            chosen = relaxed.x > 0.5
+            off = np.abs(relaxed.x - chosen).max()
+            if off > _FRACTIONAL and not self.integer:
+                raise ValueError(
+                    "integer=False, but with these constraints a linear program has a solution that is not integer: "
+                    f"{relaxed.x.round(4).tolist()}; use integer=True"
+                )
+            duals = np.concatenate([relaxed.ineqlin.marginals / scale, relaxed.eqlin.marginals / scale_eq])
+            chosen = self._best_near(-costs, allowed, chosen, -unit * duals)
         if chosen is not None:
             self._enumerated.setdefault(chosen.tobytes().hex(), chosen)
         return None if chosen is None else np.flatnonzero(chosen)
@@ -291,6 +293,12 @@ def _best_of_pool(pool, scores):
     totals[(pool & ~allowed).any(axis=1)] = -np.inf
     best = int(np.argmax(totals))
     return None if totals[best] == -np.inf else np.flatnonzero(pool[best])
+
+
+def _row_scales(A):
+    """Return the numbers by which rows are divided for HiGHS, whose tolerances are absolute: 1, or powers of 2."""
+    sizes = np.abs(A).max(axis=1, initial=1.0)
+    return np.where(sizes > _LARGEST_COEF, np.exp2(np.ceil(np.log2(sizes / _LARGEST_COEF))), 1.0)
 
 
 def _masked(scores):
