@@ -1,4 +1,4 @@
-"""Exact searches: weighted rules and scores of any ratio against enumeration in exact arithmetic, limits, and signals."""
+"""Exact searches: rules and scores of any ratio against enumeration in exact arithmetic, limits, and signals."""
 
 import itertools
 import os
@@ -75,7 +75,8 @@ class RandomGraph:
             sums = ((rule, sum(w for w, i in zip(ws, where) if x[i]), k) for rule, where, ws, k in rules)
             if all(holds(*one) for one in sums):
                 pairs = (Fraction(float(s)) for s, (i, j) in zip(pair_scores, ends) if x[i] and not x[j])
-                self.values[x] = sum((Fraction(float(s)) for s, on in zip(self.scores, x) if on), sum(pairs, Fraction()))
+                own = (Fraction(float(s)) for s, on in zip(self.scores, x) if on)
+                self.values[x] = sum(own, sum(pairs, Fraction()))
 
     @staticmethod
     def _draw(rng, n, with_scores):
@@ -264,7 +265,7 @@ def test_signals_end_an_integer_search_within_a_second(kind, name):
 
 
 def test_a_search_leaves_the_standard_output_alone(capfd):
-    """HiGHS prints a line while it repairs solutions of these knapsacks; the file behind fd 1 was replaced meanwhile."""
+    """HiGHS prints a line when it repairs a solution; the file behind the standard output was replaced meanwhile."""
     rng, seen = np.random.default_rng(1), set()
     A = np.round(rng.uniform(size=(4, 40)) * 1e7)
     program = LinearProgram(A, A @ (rng.random(40) < 0.5), map_time_limit=1.0)

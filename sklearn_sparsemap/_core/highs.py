@@ -4,7 +4,7 @@ HiGHS sometimes writes to the standard output by `printf`, whatever its options 
 issue 2783), and nothing can end a running search. Both are harmless in a process of its own. Starting it takes about
 half a second of CPU time, so it is kept for a few seconds, and small programs are solved by `_numerics/zero_one.py`.
 
-Used by `inference` and `structures`.
+Used by `_numerics`.
 """
 
 import atexit
@@ -129,7 +129,6 @@ class _Process:
             except OSError:
                 # Closing writes what is left, which nobody reads.
                 continue
-
 
     def forget(self):
         """Leave the process to the one that started it, of which this one is a fork."""

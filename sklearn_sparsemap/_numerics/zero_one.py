@@ -66,8 +66,8 @@ _TYPES = [INTS, INTS, INTS, INTS, INTS, FLOATS, INTS_2D, FLOATS_2D, FLOATS, INTS
 _DTYPES = [np.int64 if kind in (INTS, INTS_2D) else np.float64 for kind in _TYPES]
 ZERO_ONE = by_address(_TYPES, ZeroOne)
 
-# Entries of `State.sizes`: variables on the trail, saved reduced scores, rows in the queue, operations, and the place in
-# `order` before which no variable is free.
+# Entries of `State.sizes`: variables on the trail, saved reduced scores, rows in the queue, operations, and the place
+# in `order` before which no variable is free.
 _TRAIL, _SAVED, _QUEUE, _OPERATIONS, _FIRST = 0, 1, 2, 3, 4
 State = namedtuple(
     "State",
@@ -161,8 +161,8 @@ def _improve_multiplier(program, reduced, mu, r, keys, weights):
     has_low, has_high = program.low[r] > -UNLIMITED, program.high[r] < UNLIMITED
     is_upper = has_high and (mu[r] > 0.0 or not has_low)
     slope, n = float(program.high[r] if is_upper else program.low[r]), np.int64(0)
-    for entry in range(start, stop):
-        i, a = program.variables[entry], float(program.coefs[entry])
+    for at in range(start, stop):
+        i, a = program.variables[at], float(program.coefs[at])
         if program.fixed[i] != FREE:
             slope -= a * program.fixed[i]
         elif a != 0.0:
@@ -190,8 +190,8 @@ def _improve_multiplier(program, reduced, mu, r, keys, weights):
     if change == 0.0 or not abs(middle) < np.inf:
         return False
     mu[r] = middle
-    for entry in range(start, stop):
-        reduced[program.variables[entry]] -= change * float(program.coefs[entry])
+    for at in range(start, stop):
+        reduced[program.variables[at]] -= change * float(program.coefs[at])
     return True
 
 
@@ -207,8 +207,8 @@ def _reduced_scores(program, mu, errors, reduced, bound):
             side = float(program.high[r] if mu[r] > 0.0 else program.low[r])
             product = mu[r] * side
             _add(bound, product + _EPS * abs(product))
-            for entry in range(program.ptr[r], program.ptr[r + 1]):
-                i, taken = program.variables[entry], mu[r] * float(program.coefs[entry])
+            for at in range(program.ptr[r], program.ptr[r + 1]):
+                i, taken = program.variables[at], mu[r] * float(program.coefs[at])
                 errors[i] += abs(reduced[i]) + 2.0 * abs(taken)
                 reduced[i] -= taken
     for e in range(program.pair_scores.shape[0]):
@@ -245,8 +245,8 @@ def _fix(program, state, mu, i, v):
         _add(state.bound, own)
     if v == 0 and own > 0.0:
         _add(state.bound, -own)
-    for entry in range(state.col_ptr[i], state.col_ptr[i + 1]):
-        r, a = state.col_rows[entry], state.col_coefs[entry]
+    for at in range(state.col_ptr[i], state.col_ptr[i + 1]):
+        r, a = state.col_rows[at], state.col_coefs[at]
         if (a > 0) == (v == 1):
             state.least[r] += abs(a)
         else:
@@ -290,8 +290,8 @@ def _undo(program, state, n_trail, n_saved, high, low):
     while state.sizes[_TRAIL] > n_trail:
         state.sizes[_TRAIL] -= 1
         i = state.trail[state.sizes[_TRAIL]]
-        for entry in range(state.col_ptr[i], state.col_ptr[i + 1]):
-            r, a = state.col_rows[entry], state.col_coefs[entry]
+        for at in range(state.col_ptr[i], state.col_ptr[i + 1]):
+            r, a = state.col_rows[at], state.col_coefs[at]
             if (a > 0) == (state.value[i] == 1):
                 state.least[r] -= abs(a)
             else:
@@ -319,8 +319,8 @@ def _propagate(program, state, mu):
         if state.least[r] + state.largest[r] <= high and state.most[r] - state.largest[r] >= low:
             continue
         state.sizes[_OPERATIONS] += program.ptr[r + 1] - program.ptr[r]
-        for entry in range(program.ptr[r], program.ptr[r + 1]):
-            i, a = program.variables[entry], program.coefs[entry]
+        for at in range(program.ptr[r], program.ptr[r + 1]):
+            i, a = program.variables[at], program.coefs[at]
             if state.value[i] != FREE:
                 continue
             # One value of the variable makes the least sum larger by |a|, the other the largest sum smaller.
@@ -412,8 +412,8 @@ def _new_state(program):
         state.value[i] = FREE
     for i in range(n + 1):
         state.col_ptr[i] = state.slot_ptr[i] = 0
-    for entry in range(n_entries):
-        state.col_ptr[program.variables[entry] + 1] += 1
+    for at in range(n_entries):
+        state.col_ptr[program.variables[at] + 1] += 1
     for e in range(n_pairs):
         for side in range(2):
             state.slot_ptr[program.pair_ends[e, side] + 1] += 1
@@ -423,8 +423,8 @@ def _new_state(program):
     for r in range(n_rows):
         state.largest[r] = state.least[r] = state.most[r] = 0
         state.queue[r], state.queued[r] = r, 1
-        for entry in range(program.ptr[r], program.ptr[r + 1]):
-            i, a = program.variables[entry], program.coefs[entry]
+        for at in range(program.ptr[r], program.ptr[r + 1]):
+            i, a = program.variables[at], program.coefs[at]
             state.largest[r] = max(state.largest[r], abs(a))
             if a > 0:
                 state.most[r] += a
@@ -607,8 +607,8 @@ def _keep_if_feasible(program, u, best, values, counts, total):
             return
     for r in range(program.low.shape[0]):
         total_of_row = np.int64(0)
-        for entry in range(program.ptr[r], program.ptr[r + 1]):
-            total_of_row += program.coefs[entry] * u[program.variables[entry]]
+        for at in range(program.ptr[r], program.ptr[r + 1]):
+            total_of_row += program.coefs[at] * u[program.variables[at]]
         if total_of_row < program.low[r] or total_of_row > program.high[r]:
             return
     _keep(program, u, best, values, counts, total)

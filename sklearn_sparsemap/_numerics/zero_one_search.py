@@ -160,7 +160,9 @@ class _OpenPart:
         if excluded:
             # At least one variable differs.
             signs = 1.0 - 2.0 * np.array(excluded)[:, self._free]
-            matrix = sparse.vstack([matrix, sparse.hstack([sparse.csr_array(signs), sparse.csr_array((len(signs), m))])])
+            matrix = sparse.vstack(
+                [matrix, sparse.hstack([sparse.csr_array(signs), sparse.csr_array((len(signs), m))])]
+            )
             low = np.concatenate([low, 1.0 - (signs < 0.0).sum(axis=1)])
             high = np.concatenate([high, np.full(len(signs), np.inf)])
         limits = {"time_limit": time_limit, "node_limit": max_nodes}

@@ -33,12 +33,14 @@ _FEASIBLE = 1e-6  # largest violation of a constraint by the relaxation
 class LinearProgram(CustomStructure):
     """Choices of 0-1 variables x with ``A @ x <= b``: knapsacks, paths, schedules, and other integer programs.
 
-    Scores have shape (n_variables,). The MAP oracle solves the linear relaxation by HiGHS, and searches the choices that
-    its reduced costs leave open [3]_. If these are many, HiGHS branches (`scipy.optimize.milp`), in a process of its
-    own, which Ctrl-C ends. Most calls take milliseconds. Solutions satisfy the constraints exactly if the coefficients
-    are whole numbers up to 2**53 or decimal fractions with up to 9 digits after the point. For other coefficients
-    there is a tolerance of 1e-12, relative to the sum of the absolute coefficients of a constraint. A structure is a bool array of shape (n_variables,), also
+    Scores have shape (n_variables,). The MAP oracle solves the linear relaxation by HiGHS, and searches the choices
+    that its reduced costs leave open [3]_. If these are many, HiGHS branches (`scipy.optimize.milp`), in a process of
+    its own, which Ctrl-C ends. Most calls take milliseconds. A structure is a bool array of shape (n_variables,), also
     given as 0 and 1; `predict` of an estimator returns an array (n_samples, n_variables). -inf forbids a variable.
+
+    Solutions satisfy the constraints exactly if the coefficients of a constraint are whole numbers up to 2**53, or
+    decimal fractions with up to 9 digits after the point. Other coefficients have a tolerance of 1e-12, relative to the
+    sum of their absolute values.
 
     Parameters
     ----------
@@ -227,13 +229,13 @@ class LinearProgram(CustomStructure):
         limit = self.map_time_limit
         found = search_with_highs(program, None if limit is None else working_time() + limit)
         if not found.is_complete:
-            loss = f"its score is at most {found.bound - found.values[0]:.3g} below the best" if len(found.values) else ""
-            if not loss:
+            if not len(found.values):
                 raise RuntimeError(
                     f"{self!r} found no solution in map_time_limit={limit:g} seconds; raise it, or set it to None"
                 )
             warnings.warn(
-                f"the search for the best solution of {self!r} ended at map_time_limit={limit:g} seconds: {loss}; "
+                f"the search for the best solution of {self!r} ended at map_time_limit={limit:g} seconds: its "
+                f"score is at most {found.bound - found.values[0]:.3g} below the best; "
                 "raise map_time_limit, or set it to None for an unlimited search",
                 ConvergenceWarning,
                 stacklevel=2,

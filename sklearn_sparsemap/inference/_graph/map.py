@@ -16,8 +16,8 @@ from ..._numerics.zero_one import best_zero_one
 from .branch import INTEGRAL, branch, fractional, rounded
 from .clipping import Clipping
 from .consistency import rule_out
-from .exact import Assignment, AssignmentProgram, assign_exactly
 from .contradictions import list_rules
+from .exact import Assignment, AssignmentProgram, assign_exactly
 from .solve import GraphSolver, check_feasible, choose_solver, empty_solutions, solve_graph, with_additional
 
 # Magnitude to which scores are scaled, so that LP-SparseMAP agrees with the linear program in nearly all graphs.
@@ -247,7 +247,9 @@ def _relax_large(problems, tol, n_jobs, deadline):
         return relax(problems, tol, n_jobs, deadline=deadline)
     out, solved = empty_solutions(layout, n), np.zeros(n, bool)
     for k in range(n):
-        program = AssignmentProgram(problems.take([k]), np.zeros(layout.n_variables), np.zeros(layout.n_variables, bool))
+        program = AssignmentProgram(
+            problems.take([k]), np.zeros(layout.n_variables), np.zeros(layout.n_variables, bool)
+        )
         operations = _EASY * (layout.n_variables + len(layout.arrays.row_vars))
         found = best_zero_one(program.zero_one, 1, operations, deadline)
         solved[k] = len(found.values) and found.root_bound - found.values[0] <= _TOL * abs(found.values[0])
@@ -289,8 +291,8 @@ def _refuse(problem, relaxed):
         message += f" and {len(factors) - _MAX_SHOWN} more" if len(factors) > _MAX_SHOWN else ""
         message = f", although marginals between 0 and 1 do; these factors have fractional variables: {message}"
     raise ValueError(
-        f"infeasible: under {problem.name_of(0)}{with_additional(problem)} no assignment satisfies all factors{message}. "
-        f"Remove a factor{ALLOW_MORE}"
+        f"infeasible: under {problem.name_of(0)}{with_additional(problem)} no assignment satisfies all factors"
+        f"{message}. Remove a factor{ALLOW_MORE}"
     )
 
 
