@@ -55,7 +55,7 @@ class RandomGraph:
         for _ in range(rng.integers(0 if with_scores else 1, 3)):
             where = np.sort(rng.choice(n, int(rng.integers(1, n + 1)), replace=False))
             weights, chosen = random_weights(rng, len(where)), rng.random(len(where)) < 0.6
-            k = float(np.round(weights[chosen].sum(), 4)) + rng.choice([0.0, 0.0, 1.0, -1.0])
+            k = float(np.round(weights[chosen].sum() + rng.choice([0.0, 0.0, 1.0, -1.0]), 4))
             rule = (AtMost, AtMost, AtLeast, Exactly)[rng.integers(4)]
             try:
                 self.graph.add(rule(weights @ u[where], k))

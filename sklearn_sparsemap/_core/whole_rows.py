@@ -4,11 +4,12 @@ The coefficients of a constraint are read as follows.
 
 - Whole numbers up to 2**53 are exact, whatever their ratio.
 - Decimal fractions with up to 9 digits after the point count as written: .1 + .2 is at most .3, and a budget of money
-  is exact to the cent. Multiplied by a power of 10, they are whole numbers.
+  is exact to the cent. Multiplied by a power of 10, they are whole numbers. So is a bound that differs from one by no
+  more than the rounding errors of a sum, such as .1 + .2.
 - Other numbers, such as results of a computation, are rounded to multiples of 2**-60 of their sum. The constraint then
   has a tolerance of 1e-12, relative to the sum of the absolute coefficients.
 
-Used by `factors`, `inference` and `structures`.
+Used by `_numerics`, `factors` and `structures`.
 """
 
 from __future__ import annotations
@@ -48,12 +49,16 @@ class WholeRows(NamedTuple):
     high: np.ndarray
 
     def violated(self, u):
-        """Return a mask of the rows that an assignment violates; u is an array of 0 and 1."""
-        if not len(self.low):
-            return np.zeros(0, bool)
-        shape = len(self.low), len(u)
-        sums = sparse.csr_array((self.coefs, self.variables, self.ptr), shape=shape) @ np.asarray(u).astype(np.int64)
-        return (sums < self.low) | (sums > self.high)
+        """Return a mask of the rows that an assignment violates; u is an array of 0 and 1.
+
+        With one assignment in each column of u, the mask has a column for each.
+        """
+        terms = (self.coefs if u.ndim == 1 else self.coefs[:, None]) * u.astype(np.int64)[self.variables]
+        # Differences of running sums are exact, even if these overflow.
+        sums = np.concatenate([np.zeros_like(terms[:1], shape=(1, *u.shape[1:])), np.cumsum(terms, axis=0)])
+        sums = sums[self.ptr[1:]] - sums[self.ptr[:-1]]
+        low, high = (self.low, self.high) if u.ndim == 1 else (self.low[:, None], self.high[:, None])
+        return (sums < low) | (sums > high)
 
 
 def as_whole(coefs, low, high):

@@ -18,7 +18,8 @@ _LARGEST_SCORE = 1e3
 # Coefficients up to this size are given to HiGHS as whole numbers, so that its tolerance of 1e-6 is no violation.
 _LARGEST_COEF = 1e6
 # Operations, of a few nanoseconds each, of the first search, and of that with a solution of HiGHS.
-_FEW, _MANY = 1_000_000, 20_000_000
+# With more variables than _SMALL, the first search seldom ends, and gets a fifth of them.
+_FEW, _MANY, _SMALL = 1_000_000, 20_000_000, 100
 _MAX_REJECTED = 20  # solutions of HiGHS that violate a rule, each of which is excluded; then the other search goes on
 
 
@@ -43,7 +44,7 @@ def search_with_highs(program, deadline=None, max_nodes=None):
         With one assignment, or none if there is none, or if the search ended at `max_nodes`. At the deadline any
         assignment is found that satisfies the constraints.
     """
-    found = best_zero_one(program, 1, _FEW, deadline)
+    found = best_zero_one(program, 1, _FEW if len(program.scores) <= _SMALL else _FEW // 5, deadline)
     root_bound = found.root_bound
     if not found.is_complete:
         found = _search_on(program, found, deadline, max_nodes)
@@ -71,13 +72,15 @@ def _search_on(program, found, deadline, max_nodes):
         if rows.violated(u).any():
             excluded.append(u)
             continue
-        # The search in exact arithmetic proves that the assignment is the best one, or improves it.
         known = best_zero_one(program._replace(fixed=u))
-        start = u if not len(found.values) or known.values[0] > found.values[0] else found.assignments[0]
-        program = program._replace(start=start, multipliers=found.multipliers)
-        found = best_zero_one(program, 1, _MANY, deadline)
-        is_complete = found.is_complete or result.status == _OPTIMAL
-        return found._replace(is_complete=is_complete, bound=min(found.bound, bound))
+        if not len(found.values) or known.values[0] > found.values[0]:
+            found = found._replace(assignments=known.assignments, values=known.values)
+        is_complete = result.status == _OPTIMAL
+        if not (is_complete and part.is_precise(found.values[0])):
+            # The search in exact arithmetic proves that the assignment is the best one, or improves it.
+            program = program._replace(start=found.assignments[0], multipliers=found.multipliers)
+            found = best_zero_one(program, 1, _MANY, deadline)
+        return found._replace(is_complete=found.is_complete or is_complete, bound=min(found.bound, bound))
     if len(excluded) > _MAX_REJECTED:
         found = best_zero_one(program._replace(multipliers=found.multipliers), 1, UNLIMITED, deadline)
     return found._replace(bound=min(found.bound, bound))
@@ -149,6 +152,7 @@ class _OpenPart:
         rows, low, high = rows[used].astype(np.float64), low[used], high[used]
         largest = abs(rows).max(axis=1).toarray().ravel() if len(low) else np.zeros(0)
         scale = np.maximum(1.0, largest / _LARGEST_COEF)
+        self._is_scaled = bool((scale > 1.0).any())
         blocks.append(sparse.hstack([sparse.diags_array(1.0 / scale) @ rows, sparse.csr_array((len(low), m))]))
         self._low = np.concatenate([np.full(2 * len(up) + len(down), -np.inf), low / scale])
         self._high = np.concatenate([*(off[up, c] for c in (0, 1)), 1.0 - off[down].sum(axis=1), high / scale])
@@ -173,6 +177,10 @@ class _OpenPart:
             constraints=optimize.LinearConstraint(matrix, low, high) if len(low) else (),
             options={"mip_rel_gap": 0.0} | {name: limit for name, limit in limits.items() if limit is not None},
         )
+
+    def is_precise(self, value):
+        """Tell whether the tolerances of HiGHS are negligible, if the best assignment has a value."""
+        return not self._is_scaled and self._unit * _LARGEST_SCORE <= abs(value)
 
     def assignment(self, x):
         """Return the assignment of all variables in a solution."""

@@ -185,14 +185,16 @@ def _relax_and_search(problems, n_jobs, tol, time_limit, max_nodes=None):
         See `Assignments`.
     """
     n, began = len(problems.scores), working_time()
-    relaxed = _relax_large(problems, tol, n_jobs, _deadline(began, time_limit, _RELAXATION))
+    sizes = _sizes(problems)
+    relaxed = _relax_large(problems, sizes, tol, n_jobs, _deadline(began, time_limit, _RELAXATION))
     check_feasible(problems, relaxed)
-    best, sizes = relaxed.take(np.arange(n)), _sizes(problems)
+    best = relaxed.take(np.arange(n))
     integral = ~fractional(relaxed.marginals).any(axis=1) & (relaxed.gap <= INTEGRAL * sizes)
     u, joint = (rounded(array[integral]) for array in (relaxed.marginals, relaxed.joint))
     best.marginals[integral], best.joint[integral] = u, joint
-    best.objective[integral] = problems.take(integral).values(u, joint)
-    integral[integral] = _are_proven(problems.take(integral), best.take(integral), sizes[integral])
+    chosen = problems if integral.all() else problems.take(integral)
+    best.objective[integral] = chosen.values(u, joint)
+    integral[integral] = _are_proven(chosen, u, best.objective[integral], best.gap[integral], sizes[integral])
     bounds, losses, after_nodes = _bounds(best), np.zeros(n), np.zeros(n, bool)
     for k in np.flatnonzero(~integral):
         one = problems.take([k])
@@ -215,7 +217,7 @@ def _relax_and_search(problems, n_jobs, tol, time_limit, max_nodes=None):
     return relaxed, best, integral, bounds, losses, after_nodes
 
 
-def _are_proven(problems, best, sizes):
+def _are_proven(problems, u, values, gaps, sizes):
     """Tell which assignments satisfy all rules, and are the best ones by the gap of the relaxation.
 
     The gap has the rounding errors of the largest score. If other scores are far smaller, it proves nothing.
@@ -223,20 +225,22 @@ def _are_proven(problems, best, sizes):
     if problems.layout.has_scored_parts:
         proven = np.ones(len(sizes), bool)
     else:
-        smallest = np.minimum(_smallest(problems.scores), _smallest(problems.additional))
-        proven = (best.gap <= _TOL * np.abs(best.objective)) & (sizes <= _FAR * smallest)
-    for k in np.flatnonzero(proven):
-        proven[k] = not problems.layout.whole_rows.violated(best.marginals[k]).any()
-    return proven
+        proven = (gaps <= _TOL * np.abs(values)) & (sizes <= _FAR * _smallest(problems.scores))
+        if problems.layout.n_additional:
+            proven &= sizes <= _FAR * _smallest(problems.additional)
+    return proven & ~problems.layout.whole_rows.violated(u.T).any(axis=0)
 
 
 def _smallest(rows):
     """Return the smallest nonzero absolute value of each row, forbidden ones excluded."""
     sizes = np.abs(rows)
+    smallest = sizes.min(axis=1, initial=np.inf)
+    if (smallest > 0.0).all() and (sizes < -0.5 * FORBIDDEN).all():
+        return smallest
     return np.where((sizes > 0.0) & (sizes < -0.5 * FORBIDDEN), sizes, np.inf).min(axis=1, initial=np.inf)
 
 
-def _relax_large(problems, tol, n_jobs, deadline):
+def _relax_large(problems, sizes, tol, n_jobs, deadline):
     """Solve the linear relaxation of samples; in a large graph of rules, those first whose relaxation is integral.
 
     Its value is then that of an assignment, which `assign_exactly` finds in about the time of sorting the scores. The
@@ -244,7 +248,7 @@ def _relax_large(problems, tol, n_jobs, deadline):
     """
     layout, n = problems.layout, len(problems.scores)
     if layout.n_variables < _LARGE or len(layout.arrays.pairs) or layout.has_scored_parts:
-        return relax(problems, tol, n_jobs, deadline=deadline)
+        return relax(problems, tol, n_jobs, deadline=deadline, sizes=sizes)
     out, solved = empty_solutions(layout, n), np.zeros(n, bool)
     for k in range(n):
         program = AssignmentProgram(
@@ -302,7 +306,7 @@ def _sizes(problems):
     return np.maximum(problems._replace(scores=scores).sizes(), _MIN_SIZE)
 
 
-def relax(problems, tol=1e-9, n_jobs=None, keep="all", deadline=None):
+def relax(problems, tol=1e-9, n_jobs=None, keep="all", deadline=None, sizes=None):
     """Solve the linear relaxation of samples that are laid out for the kernels, by the proximal point method.
 
     Parameters
@@ -312,6 +316,8 @@ def relax(problems, tol=1e-9, n_jobs=None, keep="all", deadline=None):
         See `GraphSolver`; ``"marginals"`` leaves out `joint`.
     deadline : float or None, default=None
         The `working_time` at which the method ends.
+    sizes : array of shape (n_samples,), default=None
+        The magnitudes of the scores, if they are known; see `_sizes`.
 
     Returns
     -------
@@ -319,7 +325,7 @@ def relax(problems, tol=1e-9, n_jobs=None, keep="all", deadline=None):
         Their objective is the value of the relaxation, and the gap an upper bound of its error: infinite if it was not
         solved, NaN if nothing is feasible.
     """
-    sizes = _sizes(problems)
+    sizes = _sizes(problems) if sizes is None else sizes
     sharpness = _SHARPNESS[choose_solver(problems.layout)] / sizes
     sharp = problems.scaled(sharpness)
     sharp.scales[:, 1] = tol * sizes * sharpness
