@@ -15,7 +15,17 @@ from internals import replace
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, lp_sparsemap, map_inference, n_best
-from sklearn_sparsemap.factors import AtLeast, AtMost, Exactly, FactorGraph, Implies, Knapsack, Pair, StructureFactor
+from sklearn_sparsemap.factors import (
+    AtLeast,
+    AtMost,
+    Exactly,
+    FactorGraph,
+    Implies,
+    Knapsack,
+    Pair,
+    PairTable,
+    StructureFactor,
+)
 from sklearn_sparsemap.structures import LinearChain, LinearProgram
 
 HARD = np.random.default_rng(5).integers(10, 100, size=(8, 60)).astype(float)
@@ -192,6 +202,16 @@ def test_infeasible_problems_name_rules_and_tables():
     for call in (map_inference, lambda *args: n_best(*args, 2), lp_sparsemap):
         with pytest.raises(ValueError, match=r"^infeasible: under scores no .*'a senior a shift'.*'two a week'"):
             call(graph, scores)
+
+
+def test_contradictory_tables_are_named():
+    graph, differ = FactorGraph(), np.array([[[-np.inf, 0.0], [0.0, -np.inf]]])
+    colours = graph.categorical(3, 2, name="colours")
+    for name, i, j in (("left", 0, 1), ("right", 1, 2), ("across", 0, 2)):
+        graph.add(PairTable(colours[[i]], colours[[j]], name=name))
+    with pytest.raises(ValueError, match=r"^infeasible: .*'left'.*'right'.*'across'") as error:
+        map_inference(graph, np.zeros((3, 2)), additional=dict.fromkeys(("left", "right", "across"), differ))
+    assert "ExactlyOne" not in str(error.value) and "(with the additional scores)" in str(error.value)
 
 
 def test_a_time_limit_says_that_seconds_ended_the_search():
