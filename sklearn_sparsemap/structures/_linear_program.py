@@ -187,13 +187,14 @@ class LinearProgram(CustomStructure):
         largest = np.abs(costs).max()
         # Divide first: `_LARGEST_SCORE / largest` could overflow.
         unit = largest / _LARGEST_SCORE if largest > 0.0 else 1.0
-        scale, scale_eq = _row_scales(self.A), _row_scales(self.A_eq)
+        A, b, A_eq, b_eq = self._constraints()
+        scale, scale_eq = _row_scales(A), _row_scales(A_eq)
         relaxed = linprog(
             costs / unit,
-            self.A / scale[:, None],
-            self.b / scale,
-            self.A_eq / scale_eq[:, None],
-            self.b_eq / scale_eq,
+            A / scale[:, None],
+            b / scale,
+            A_eq / scale_eq[:, None],
+            b_eq / scale_eq,
             bounds=np.column_stack([np.zeros(len(costs)), allowed]),
             options={"primal_feasibility_tolerance": _FEASIBLE},
         )
@@ -229,26 +230,28 @@ class LinearProgram(CustomStructure):
         limit = self.map_time_limit
         found = search_with_highs(program, None if limit is None else working_time() + limit)
         if not found.is_complete:
+            end = "before it was complete" if limit is None else f"at map_time_limit={limit:g} seconds"
             if not len(found.values):
-                raise RuntimeError(
-                    f"{self!r} found no solution in map_time_limit={limit:g} seconds; raise it, or set it to None"
-                )
+                raise RuntimeError(f"the search of {self!r} ended {end}, without a solution; simplify the constraints")
             warnings.warn(
-                f"the search for the best solution of {self!r} ended at map_time_limit={limit:g} seconds: its "
-                f"score is at most {found.bound - found.values[0]:.3g} below the best; "
-                "raise map_time_limit, or set it to None for an unlimited search",
+                f"the search for the best solution of {self!r} ended {end}: its score is at most "
+                f"{found.bound - found.values[0]:.3g} below the best; raise map_time_limit, or set it to None for an "
+                "unlimited search",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return found.assignments[0] > 0 if len(found.values) else None
 
+    def _constraints(self):
+        """Return the constraints as arrays; users may replace them, by lists, too."""
+        return [np.asarray(array, float) for array in (self.A, self.b, self.A_eq, self.b_eq)]
+
     def _whole_rows(self):
         """Return the constraints in whole numbers, first those of A; they are kept until an array changes."""
-        given = self.A, self.b, self.A_eq, self.b_eq
+        given = A, b, A_eq, b_eq = self._constraints()
         if self._whole is None or not all(map(np.array_equal, given, self._whole[0])):
-            n = len(self.b)
-            matrix, bounds = np.vstack([self.A, self.A_eq]), np.concatenate([self.b, self.b_eq])
-            low = np.where(np.arange(len(bounds)) < n, -np.inf, bounds)
+            matrix, bounds = np.vstack([A, A_eq]), np.concatenate([b, b_eq])
+            low = np.where(np.arange(len(bounds)) < len(b), -np.inf, bounds)
             self._whole = [array.copy() for array in given], whole_rows(matrix, low, bounds)
         return self._whole[1]
 
@@ -258,8 +261,9 @@ class LinearProgram(CustomStructure):
         wrong = np.flatnonzero(self._whole_rows().violated(x))
         if len(wrong):
             name, r = ("A", wrong[0]) if wrong[0] < len(self.A) else ("A_eq", wrong[0] - len(self.A))
-            A, b = getattr(self, name), self.b if name == "A" else self.b_eq
-            raise ValueError(f"constraint {r} of {name} is violated, by {abs(A[r] @ x - b[r]):.6g}")
+            A, b, A_eq, b_eq = self._constraints()
+            off = A[r] @ x - b[r] if name == "A" else A_eq[r] @ x - b_eq[r]
+            raise ValueError(f"constraint {r} of {name} is violated, by {abs(off):.6g}")
         self._enumerated.setdefault(x.tobytes().hex(), x)
         return as_parts(np.where(x, np.arange(self.n_parts), -1)), as_parts([])
 
@@ -278,9 +282,8 @@ class LinearProgram(CustomStructure):
         return {**arrays, **{name: getattr(self, name) for name in names}}
 
     def content(self) -> Any:
-        # Without the pool. Users may replace the constraints, by lists, too.
-        arrays = (np.asarray(array, float) for array in (self.A, self.b, self.A_eq, self.b_eq))
-        return *map(as_key, arrays), self.integer, self.fixed_size, self.train_on_pool, self.map_time_limit
+        # Without the pool.
+        return *map(as_key, self._constraints()), self.integer, self.fixed_size, self.train_on_pool, self.map_time_limit
 
     def __repr__(self):
         n = len(self.A) + len(self.A_eq)
