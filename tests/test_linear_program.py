@@ -1,17 +1,13 @@
 """Integer programs as structures: against enumeration, and learned end to end."""
 
 import copy
-import ctypes
-import os
 import pickle
-import threading
 from functools import partial
 from itertools import product
 
 import naive
 import numpy as np
 import pytest
-import scipy.optimize
 from internals import replace
 from naive_exact import Optimum, Vertices
 from scipy import sparse
@@ -36,7 +32,7 @@ def test_constraints_that_contradict_each_other_are_blamed():
             call(never, [1.0, -np.inf])
         with pytest.raises(ValueError, match=r"^infeasible: LinearProgram.*\(for scores\[0\]\)"):
             call(never, [[1.0, 0.5]])
-        with pytest.raises(ValueError, match=r"^infeasible: scores\[1\] .* forbid every structure"):
+        with pytest.raises(ValueError, match=r"^infeasible: scores\[1\] forbid every structure"):
             call(one, [[1.0, 0.5], [-np.inf, -np.inf]])
     assert map_inference(choice, [-np.inf, -np.inf]).structure.tolist() == [False, False]
     with pytest.raises(ValueError, match=r"^infeasible: CustomStructure.* contradict each other$"):
@@ -91,12 +87,13 @@ def test_inference_is_that_of_all_solutions():
 
 
 def test_each_way_to_a_solution_is_exact(draws, monkeypatch):
-    rng, n_relaxed, calls = np.random.default_rng(6), 0, []
+    """The relaxation, the search in exact arithmetic, and HiGHS with a search that may not go on."""
+    rng, counts = np.random.default_rng(6), []
     everything = np.array(list(product((False, True), repeat=12)))
-    nearby = replace(monkeypatch, "structures", "best_nearby", lambda *args: calls.append(nearby(*args)) or calls[-1])
-    # All sets of the core, and few more.
-    replace(monkeypatch, "structures", "_MAX_SETS", 256)
+    search_on = replace(monkeypatch, "_numerics", "_search_on", lambda *args: counts.append(1) or search_on(*args))
     for trial in range(draws(90)):
+        if trial % 3 == 0:
+            replace(monkeypatch, "_numerics", "_FEW", 1 if trial % 2 else 1_000_000)
         n, m = 12, int(rng.integers(1, 4))
         A = rng.uniform(1.0, 4.0, size=(m, n)) if trial % 4 else np.ones((1, n))
         scores = A[0] + rng.normal(scale=0.3, size=n) if trial % 3 else rng.integers(-1, 9, size=n).astype(float)
@@ -106,11 +103,8 @@ def test_each_way_to_a_solution_is_exact(draws, monkeypatch):
         is_solution &= (everything @ structure.A_eq.T == structure.b_eq).all(axis=1)
         scores[rng.integers(n)] = -np.inf if trial % 5 == 0 else 1.0
         totals = np.where(everything[is_solution], scores, 0.0).sum(axis=1)
-        n_before = len(calls)
         assert scores[structure.map_oracle(scores)].sum() == pytest.approx(totals.max(), abs=1e-9)
-        n_relaxed += len(calls) == n_before
-    n_branched = sum(found is None for found in calls)
-    assert min(n_relaxed, n_branched, len(calls) - n_branched) > 5
+    assert 5 < len(counts) < draws(90)
 
 
 @pytest.mark.parametrize("mask", [None, -1e5, -1e10, float(np.finfo(np.float32).min), -np.inf])
@@ -201,56 +195,6 @@ def test_it_is_a_value():
 def test_wrong_input_is_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def knapsacks_of_large_weights():
-    """Return a program at which HiGHS writes to the standard output, and scores."""
-    rng = np.random.default_rng(1)
-    A = np.round(rng.uniform(size=(4, 12)) * 1e7)
-    b = A @ (rng.random(12) < 0.5)
-    return LinearProgram(A, b), A.sum(axis=0) / A.sum() + 0.01 * rng.normal(size=12)
-
-
-def test_highs_is_silent(capfd):
-    structure, scores = knapsacks_of_large_weights()
-    everything = solutions(structure.A, structure.b)
-    chosen = structure._branch(-scores, np.ones(12, bool))
-    assert scores @ chosen == pytest.approx((everything @ scores).max())
-    ctypes.CDLL(None).fflush(None)
-    assert capfd.readouterr().out == ""
-
-
-def test_what_others_write_meanwhile_is_kept(capfd, monkeypatch):
-    libc, original, stdout = ctypes.CDLL(None), scipy.optimize.milp, os.fstat(1).st_ino
-    line = b"HighsMipSolverData::transformNewIntegerFeasibleSolution tmpSolver.run();\n"
-    both = threading.Barrier(2)
-
-    def noisy(*arguments, **options):
-        both.wait(60)
-        libc.printf(line)
-        os.write(1, b"by a thread\n")
-        both.wait(60)
-        return original(*arguments, **options)
-
-    monkeypatch.setattr(scipy.optimize, "milp", noisy)
-    threads = [threading.Thread(target=KNAPSACK._branch, args=(-np.arange(4.0), np.ones(4, bool))) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    os.write(1, b"after\n")
-    assert capfd.readouterr().out == "by a thread\nby a thread\nafter\n"
-    assert os.fstat(1).st_ino == stdout, "standard output is what it was"
-
-    def failing(*arguments, **options):
-        libc.printf(line)
-        raise MemoryError
-
-    monkeypatch.setattr(scipy.optimize, "milp", failing)
-    with pytest.raises(MemoryError):
-        KNAPSACK._branch(-np.arange(4.0), np.ones(4, bool))
-    os.write(1, b"again\n")
-    assert capfd.readouterr().out == "again\n"
 
 
 def test_estimators_learn_from_the_pool_and_predict_exactly(monkeypatch):

@@ -314,7 +314,7 @@ def test_conditions_and_sums_that_cannot_be_are_named():
         (lambda: ~long, "the negation of the condition has more than 4096 clauses"),
         (lambda: [1.0, 2.0] @ u[0], r"shape \(2,\) for variables of shape \(3,\)"),
         (lambda: [1.0, np.nan, 2.0] @ u[0], "must be finite"),
-        (lambda: [1.0, 1e12, 2.0] @ u[0], "differ by more than 1e"),
+        (lambda: [1.5, 1e12, 2.0] @ u[0], "differ by more than 1e"),
         (lambda: AtMost([1.0, 2.0, 3.0] @ u[0], "3"), "a weighted sum and then a number; got '3'"),
         (lambda: AtMost([1.0, 2.0, 3.0] @ u[0] + [1.0] @ u[0, :1], 2.0), r"u\[0, 0\] more than once"),
     ]:

@@ -1,74 +1,151 @@
-"""Mixed-integer programs by HiGHS, without the debugging output that HiGHS writes to the standard output.
+"""Mixed-integer programs by HiGHS, in another process.
 
-Used by `inference` and `structures`.
+HiGHS sometimes writes to the standard output by `printf`, whatever its options say (when it repairs a solution; HiGHS
+issue 2783), and nothing can end a running search. Both are harmless in a process of its own. Starting it takes about
+half a second of CPU time, so it is kept for a few seconds, and small programs are solved by `_numerics/zero_one.py`.
+
+Used by `_numerics`.
 """
 
-import ctypes
+import atexit
 import os
-import tempfile
+import pickle
+import subprocess
+import sys
 import threading
-from contextlib import contextmanager
+from pathlib import Path
 
 from scipy import optimize
 
-# Prefix of lines that HiGHS writes by `printf` regardless of its options (HiGHS issue 2783).
-_DEBUGGING = b"HighsMipSolverData::"
-
-_lock = threading.Lock()
-_captures = []  # one capture while any thread is within `_without_debugging`
-_n_inside = 0
+_SCRIPT = Path(__file__).with_name("highs_process.py")
+_LOOK_EVERY = 0.05  # seconds between two checks for signals; a thread's end is noticed at once
+_GRACE = 2.0  # seconds after its time limit at which a search is ended from outside
+_idle = []  # processes that wait for a request
 
 
 def milp(*arguments, **options):
-    """Call `scipy.optimize.milp` without debugging output."""
-    with _without_debugging():
-        return optimize.milp(*arguments, **options)
+    """Call `scipy.optimize.milp` in another process.
 
-
-@contextmanager
-def _without_debugging():
-    """Drop HiGHS's debugging lines from the standard output; all other output is passed on when the context ends.
-
-    The file behind the standard output belongs to the whole process, so one capture serves all threads.
+    An exception in this thread, such as the KeyboardInterrupt of Ctrl-C, ends the search at once. So does its time
+    limit, in case HiGHS does not look at the clock; the result then has no solution and status 1.
     """
-    global _n_inside
-    with _lock:
-        if not _n_inside:
-            _captures.append(_Capture())
-        _n_inside += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _n_inside -= 1
-            if not _n_inside:
-                _captures.pop().end()
+    if not sys.executable:
+        return optimize.milp(*arguments, **options)
+    request, time_limit = (arguments, options), (options.get("options") or {}).get("time_limit")
+    while True:
+        process = _take_idle()
+        is_new = process.is_new
+        try:
+            answer = process.ask(request, time_limit)
+        except _DiedError:
+            process.end()
+            if is_new:
+                raise
+            # Its idle time ended before the request came.
+            continue
+        except BaseException:
+            process.end()
+            raise
+        if answer is None:
+            process.end()
+            return optimize.OptimizeResult(x=None, status=1, mip_dual_bound=None, message="the time limit was reached")
+        _idle.append(process)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
-class _Capture:
-    """C's standard output, redirected to a file; nothing if there is none, or it cannot be flushed."""
+class _DiedError(RuntimeError):
+    """A process ended without an answer."""
+
+
+def _take_idle():
+    """Return an idle process, or a new one."""
+    while True:
+        try:
+            process = _idle.pop()
+        except IndexError:
+            return _Process()
+        if process.is_alive():
+            return process
+        process.end()
+
+
+class _Process:
+    """A process that runs `highs_process.py`."""
 
     def __init__(self):
-        self._file = None
+        # In a session of its own it does not get the Ctrl-C of the terminal.
+        self._popen = subprocess.Popen(
+            [sys.executable, str(_SCRIPT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._answer, self.is_new = None, True
+
+    def is_alive(self):
+        return self._popen.poll() is None
+
+    def ask(self, request, time_limit):
+        """Return the answer to a request; None if the process does not answer in time.
+
+        Raises
+        ------
+        _DiedError
+            If the process has died.
+        """
+        self._answer = None
+        thread = threading.Thread(target=self._talk, args=(request,), daemon=True)
+        thread.start()
+        left = float("inf") if time_limit is None else time_limit + _GRACE + 10.0 * self.is_new
+        while thread.is_alive() and left > 0.0:
+            thread.join(_LOOK_EVERY)
+            left -= _LOOK_EVERY
+        if self._answer is None and not thread.is_alive():
+            raise _DiedError("the process of HiGHS has died; is there enough memory?")
+        self.is_new = False
+        return self._answer
+
+    def _talk(self, request):
+        """Write a request and read the answer."""
         try:
-            # On Windows this fails, and nothing is captured.
-            self._flush = ctypes.CDLL(None).fflush
-            self._flush(None)
-            self._saved = os.dup(1)
-        except (OSError, TypeError, AttributeError):
+            if self.is_new:
+                pickle.dump(sys.path, self._popen.stdin)
+            pickle.dump(request, self._popen.stdin)
+            self._popen.stdin.flush()
+            self._answer = pickle.load(self._popen.stdout)
+        except (OSError, EOFError, pickle.UnpicklingError, ValueError):
+            # The process was ended; `ask` tells.
             return
-        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
-        os.dup2(self._file.fileno(), 1)
 
     def end(self):
-        if self._file is None:
-            return
-        self._flush(None)
-        os.dup2(self._saved, 1)
-        os.close(self._saved)
-        with self._file as file:
-            file.seek(0)
-            kept = b"".join(line for line in file.read().splitlines(True) if not line.startswith(_DEBUGGING))
-        if kept:
-            with open(1, "wb", closefd=False) as out:
-                out.write(kept)
+        self._popen.kill()
+        self._popen.wait()
+        for pipe in (self._popen.stdin, self._popen.stdout):
+            try:
+                pipe.close()
+            except OSError:
+                # Closing writes what is left, which nobody reads.
+                continue
+
+    def forget(self):
+        """Leave the process to the one that started it, of which this one is a fork."""
+        self._popen.returncode = 0
+
+
+def _end_all():
+    while _idle:
+        _idle.pop().end()
+
+
+def _after_fork():
+    while _idle:
+        _idle.pop().forget()
+
+
+atexit.register(_end_all)
+if hasattr(os, "register_at_fork"):
+    # A forked process must not talk to the processes of its parent.
+    os.register_at_fork(after_in_child=_after_fork)

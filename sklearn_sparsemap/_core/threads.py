@@ -1,6 +1,7 @@
 """Threads over ranges of problems, and Ctrl-C in kernels.
 
-Used by `_graphs`, `_layers`, `_training`, `distributed`, `features`, `inference`, `losses` and `structures`.
+Used by `_graphs`, `_layers`, `_numerics`, `_training`, `distributed`, `features`, `inference`, `losses` and
+`structures`.
 """
 
 import _signal

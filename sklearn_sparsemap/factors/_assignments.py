@@ -4,13 +4,10 @@ Used by `_layers`, `_training`, `conformal` and `losses`.
 """
 
 import numpy as np
-from scipy import sparse
 
 from .._core.jit import readonly
 from .._core.validation import quoted
 from .._graphs.gold import add_structure_parts
-
-_ROUNDING = 1e-9  # largest excess of a sum over the bound of a rule that is not a violation
 
 
 def gold_parts(graph, layout, y):
@@ -62,10 +59,7 @@ def parts_and_violations(graph, layout, y):
         If y is not an assignment of the variables.
     """
     arrays, u = layout.arrays, read_assignment(graph, layout, y)
-    rows = sparse.csr_array((arrays.row_coefs, arrays.row_vars, arrays.row_ptr), shape=(len(arrays.row_bounds), len(u)))
-    excess = rows @ u - arrays.row_bounds
-    is_wrong = ((excess > _ROUNDING) & (arrays.row_high > 0)) | ((excess < -_ROUNDING) & (arrays.row_low < 0))
-    wrong = arrays.row_factors[is_wrong]
+    wrong = arrays.row_factors[layout.whole_rows.violated(u)]
     joint = np.zeros(layout.n_additional)
     ends = arrays.pair_ends
     p = np.where(arrays.pair_signs > 0, u[ends], 1.0 - u[ends])

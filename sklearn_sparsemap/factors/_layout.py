@@ -8,6 +8,7 @@ from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
 from .._core.jit import table_of
+from .._core.whole_rows import NO_BOUND, WholeRows
 from .._graphs.arrays import ORACLES, STRUCTURE, TABLE, SmallArrays, StructureArrays, take_arrays
 from .._graphs.matching_table import matching_of
 from .._graphs.table_arrays import tables_of
@@ -104,6 +105,11 @@ class Layout(VariableArrays):
         """The `TableArrays` of a graph with categorical variables and their tables only, else None."""
         return tables_of(self.arrays, self.of_tables) if self.of_tables.any() else None
 
+    @property
+    def has_scored_parts(self):
+        """Whether there are tables or structures, so that the factors are not rules and pairs only."""
+        return self.tables is not None or len(self.arrays.structures) > 0
+
     @cached_property
     def of_tables(self):
         """Mask of the factors, in the solvers' count, that are tables for pairs of categorical variables."""
@@ -159,6 +165,30 @@ class Layout(VariableArrays):
     def matching(self):
         """The `MatchingTable` of a graph that is one matching, else None."""
         return matching_of(self.arrays)
+
+    @cached_property
+    def whole_rows(self):
+        """The inequalities of the factors in whole numbers: `WholeRows` with the rows of `GraphArrays`, in that order.
+
+        Only weighted sums have coefficients other than 1 and -1.
+        """
+        arrays = self.arrays
+        coefs = np.rint(arrays.row_coefs).astype(np.int64)
+        low = np.where(arrays.row_low < 0.0, np.ceil(arrays.row_bounds), -NO_BOUND).astype(np.int64)
+        high = np.where(arrays.row_high > 0.0, np.floor(arrays.row_bounds), NO_BOUND).astype(np.int64)
+        number = 0
+        for factor in self.factors:
+            if factor.whole is not None:
+                weights, least, most, _ = factor.whole
+                r = np.searchsorted(arrays.row_factors, number)
+                own = weights * factor.signs.astype(np.int64)
+                coefs[arrays.row_ptr[r] : arrays.row_ptr[r + 1]] = own
+                # A negated literal is 1 - u.
+                shift = int(own[own < 0].sum())
+                low[r] = least if least == -NO_BOUND else least + shift
+                high[r] = most if most == NO_BOUND else most + shift
+            number += factor.count
+        return WholeRows(arrays.row_ptr, arrays.row_vars, coefs, low, high)
 
     def factor_of(self, number):
         """Return the factor with this number, which counts each pair separately."""

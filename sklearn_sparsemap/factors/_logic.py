@@ -34,6 +34,8 @@ class Factor(HasContent):
     at_least = 1
     # Number of factors of the graph, in the solvers' count.
     count = 1
+    # For a weighted sum of literals: the weights as whole numbers, the bounds of their sum, and its tolerance.
+    whole: Any = None
 
     def __init__(self, variables: Variables | Iterable[Variables], *, name: str | None = None) -> None:
         if name is not None:

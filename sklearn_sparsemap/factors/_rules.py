@@ -8,11 +8,10 @@ import numpy as np
 
 from .._core.annotations import Any, ArrayLike, Iterable, NDArray
 from .._core.validation import check_numbers
+from .._core.whole_rows import NO_BOUND, as_whole
 from ._label_constraints import Label, LabelConstraint
 from ._logic import shown
 from ._variables import Condition, Variables, WeightedSum, as_condition, as_literals
-
-_ROUNDING = 1e-12  # violation of a bound due to rounding, relative to the sum of the weights
 
 
 def _documented(summary, examples):
@@ -29,7 +28,9 @@ class _Counted(LabelConstraint):
     variables : Variables, or list of variables, label names or indices
         Negated ones count if they are off: ``~u[0]``, ``~Label(name)``, ``~index``. If only a number is given, the rule
         is about all labels. Variables can also be a weighted sum, such as ``[2.0, 3.0, -1.0] @ u``. The vertices of its
-        linear relaxation can have a fractional variable.
+        linear relaxation can have a fractional variable. Sums of whole weights (up to 2**53) and of decimal fractions
+        with up to 9 digits after the point are exact: .1 + .2 is at most .3. Sums of other weights have a tolerance of
+        1e-12, relative to the sum of all absolute weights.
     k : int
         The bound, not negative. For a weighted sum any number.
     labels : list of label names or indices, default=None
@@ -67,6 +68,7 @@ class _Counted(LabelConstraint):
             self.k, self.weights, self.offset = float(k), variables.weights, variables.offset
             # The weights are divided by their largest one, so that rounding does not depend on their unit.
             self.unit = self.weights.max() or 1.0
+            self.whole = self._in_whole_numbers(variables.flipped)
             variables = variables.literals
         else:
             if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 0:
@@ -77,22 +79,43 @@ class _Counted(LabelConstraint):
             self.k = int(k)
         super().__init__(variables, name=name)
 
+    def _in_whole_numbers(self, flipped):
+        """Return the weights of the literals as whole numbers, the interval of their sum, and its tolerance."""
+        signed = np.where(flipped, -self.weights, self.weights)
+        whole, low, high, tol = as_whole(signed, *self._interval(self.k))
+        offset = -int(whole[flipped].sum())
+        low = low if low == -NO_BOUND else low + offset
+        high = high if high == NO_BOUND else high + offset
+        return np.abs(whole), low, high, tol
+
     def bounds(self) -> tuple[float, float]:
         low, high = self._interval(self.k + self.offset)
-        if self.literals is None:
+        if self.whole is None:
             return low, high
         # A bound above the sum of all literals is vacuous, and a large one would cost precision.
-        return low / self.unit, min(high / self.unit, self.coefficients.sum()) if high < np.inf else high
+        total = self.coefficients.sum()
+        low, high = self._without_rounding(low / self.unit, total), self._without_rounding(high / self.unit, total)
+        return low, min(high, total) if high < np.inf else high
+
+    def _without_rounding(self, bound, total):
+        """Return a bound without rounding errors if it is the smallest or the largest sum, `total`."""
+        weights, low, high, tol = self.whole
+        for extreme, sum_of_literals in ((0.0, 0), (total, int(weights.sum()))):
+            is_exact = sum_of_literals in (low, high)
+            if np.isfinite(bound) and (is_exact if tol == 0.0 else abs(bound - extreme) <= tol * total):
+                return extreme
+        return bound
 
     @property
     def coefficients(self) -> NDArray[np.float64]:
         return super().coefficients if self.weights is None else self.weights / self.unit
 
     def _check_count(self, n, what):
-        low, high = self.bounds()
-        if self.weights is None:
+        if self.whole is None:
             super()._check_count(n, what)
-        elif high < 0.0 or low > self.coefficients.sum() * (1.0 + _ROUNDING):
+            return
+        weights, low, high, _ = self.whole
+        if high < 0 or low > weights.sum():
             least, most = 0.0 - self.offset, self.weights.sum() - self.offset
             raise ValueError(f"{self!r} asks for {self.k:g}, but the sum is between {least:g} and {most:g}")
 

@@ -11,9 +11,10 @@ import numpy as np
 from .._core.annotations import Any, ArrayLike, Iterator
 from .._core.keys import HasContent, as_key
 from .._core.validation import check_numbers
+from .._core.whole_rows import MAX_WHOLE
 
 _MAX_CLAUSES = 4096  # clauses of a condition; negations can have exponentially many
-_MAX_RATIO = 1e9  # largest ratio of two weights in a sum; beyond it, rounding loses the smaller terms
+_MAX_RATIO = 1e9  # largest ratio of two weights, if they are not whole; beyond it, rounding loses the smaller terms
 
 
 class Variables(HasContent):
@@ -236,6 +237,8 @@ class WeightedSum:
         The variables, flat; those with a negative weight are negated.
     weights : array of shape (n_variables,)
         Weights of the literals, not negative.
+    flipped : bool array of shape (n_variables,)
+        Mask of the variables with a negative weight.
     offset : float
         The sum of the literals minus the sum of the variables.
     """
@@ -249,16 +252,17 @@ class WeightedSum:
         if not np.isfinite(weights).all():
             raise ValueError(f"the weights of a sum must be finite; got {weights.tolist()}")
         weights = weights.ravel()
-        nonzero = np.abs(weights[weights != 0.0])
-        if nonzero.size and nonzero.max() > _MAX_RATIO * nonzero.min():
+        nonzero, is_whole = np.abs(weights[weights != 0.0]), (weights == np.rint(weights)).all()
+        is_exact = is_whole and np.abs(weights).max(initial=0.0) <= MAX_WHOLE
+        if nonzero.size and nonzero.max() > _MAX_RATIO * nonzero.min() and not is_exact:
             raise ValueError(
                 f"the weights of a sum differ by more than {_MAX_RATIO:g} times ({nonzero.min():g} to "
-                f"{nonzero.max():g}); set those that do not matter to 0"
+                f"{nonzero.max():g}); set those that do not matter to 0, or use whole numbers up to 2**53"
             )
         flipped = weights < 0.0
         self.literals = Variables(literals._graph, literals.indices, literals.negated ^ flipped)
         self.weights = np.abs(weights)
-        self.offset = float(self.weights[flipped].sum())
+        self.flipped, self.offset = flipped, float(self.weights[flipped].sum())
 
     def __repr__(self):
         return f"WeightedSum({self.weights.tolist()}, {list(self.literals)!r})"
@@ -267,5 +271,6 @@ class WeightedSum:
         if not isinstance(other, WeightedSum):
             return NotImplemented
         total = WeightedSum(np.append(self.weights, other.weights), [self.literals, other.literals])
+        total.flipped = np.append(self.flipped, other.flipped)
         total.offset = self.offset + other.offset
         return total

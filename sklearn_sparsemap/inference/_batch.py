@@ -267,7 +267,5 @@ def check_feasible(feasible, many, structure, problems):
             f"infeasible: {structure!r} has no solution at all here{what}, whatever the scores; its constraints "
             "contradict each other"
         )
-    raise ValueError(
-        f"infeasible: {which} (with the additional scores) forbid every structure; allow at least one by scores above "
-        "-inf"
-    )
+    added = " (with the additional scores)" if structure.additional_names else ""
+    raise ValueError(f"infeasible: {which}{added} forbid every structure; allow at least one by scores above -inf")

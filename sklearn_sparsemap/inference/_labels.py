@@ -226,7 +226,7 @@ class LabelGraph:
             return True
         alone, nothing = LabelGraph(self.n_labels, self.edges[:0], constraints), np.zeros((1, self.n_labels))
         (problem,) = alone._chunks(nothing, None, self.n_labels)
-        return assign_exactly(problem, nothing[0], nothing[0] > 0.0)[-1] > -np.inf
+        return assign_exactly(problem, nothing[0], nothing[0] > 0.0).value > -np.inf
 
 
 def _solution(scores, u):

@@ -58,9 +58,10 @@ def map_inference(
         list (or tuple) with one array for each. For graphs: `additional`; `tol` (default=1e-9), the tolerance of the
         relaxation; and `map_time_limit` (default=10.0), the maximum number of seconds for a sample, relaxation and
         search together. If time runs out, the best assignment found is returned, with a ConvergenceWarning that names
-        the samples. It is at least as good as the rounded relaxation if that satisfies all factors. With structure
-        factors, the search continues until an assignment is found. It ends after 500 relaxations at the latest. If
-        none is found, the value is -inf and `structure` violates factors. None sets no limit.
+        the samples and says what ended the search. It is at least as good as the rounded relaxation if that satisfies
+        all factors. With structure factors, the search continues until an assignment is found. It ends after 500
+        relaxations at the latest. If none is found, the value is -inf and `structure` violates factors. None sets no
+        limit.
 
     Returns
     -------

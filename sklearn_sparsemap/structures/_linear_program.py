@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, linprog
+from scipy.optimize import linprog
+from sklearn.exceptions import ConvergenceWarning
 
 from .._core.annotations import Any, ArrayLike, NDArray, Sequence
-from .._core.highs import milp
+from .._core.jit import working_time
 from .._core.keys import as_key
-from .._core.validation import check_numbers
+from .._core.validation import check_numbers, check_positive
+from .._core.whole_rows import whole_rows
+from .._numerics.zero_one import FREE, ZeroOne
+from .._numerics.zero_one_search import search_with_highs
 from ._base import as_bools, as_flag, as_parts
 from ._custom import CustomStructure
-from ._enumeration import FEASIBLE, best_nearby
 
 # Largest distance from 0 or 1 of a relaxed solution that is rounded, if `integer` is False.
 _FRACTIONAL = 1e-4
 # If a score exceeds the others by more than this factor, HiGHS's tolerance leaves too few digits for the others.
 _FAR = 1e5
-# HiGHS stops at an absolute gap. Scores are scaled to this maximum, so that the gap is negligible.
+# The tolerances of HiGHS are absolute. Scores are scaled to this maximum, so that they are negligible.
 _LARGEST_SCORE = 1e3
+_LARGEST_COEF = 1e6  # maximum of the coefficients that HiGHS gets
+_FEASIBLE = 1e-6  # largest violation of a constraint by the relaxation
 
 
 class LinearProgram(CustomStructure):
     """Choices of 0-1 variables x with ``A @ x <= b``: knapsacks, paths, schedules, and other integer programs.
 
-    Scores have shape (n_variables,). The MAP oracle solves the linear relaxation by HiGHS. If the solution is not
-    integer, it enumerates the choices that the reduced costs leave open [3]_, or if these are many, HiGHS branches
-    (`scipy.optimize.milp`). A call takes milliseconds. A structure is a bool array of shape (n_variables,), also
+    Scores have shape (n_variables,). The MAP oracle solves the linear relaxation by HiGHS, and searches the choices
+    that its reduced costs leave open [3]_. If these are many, HiGHS branches (`scipy.optimize.milp`), in a process of
+    its own, which Ctrl-C ends. Most calls take milliseconds. A structure is a bool array of shape (n_variables,), also
     given as 0 and 1; `predict` of an estimator returns an array (n_samples, n_variables). -inf forbids a variable.
+
+    Solutions satisfy the constraints exactly if the coefficients of a constraint are whole numbers up to 2**53, or
+    decimal fractions with up to 9 digits after the point. Other coefficients have a tolerance of 1e-12, relative to the
+    sum of their absolute values.
 
     Parameters
     ----------
@@ -47,6 +57,10 @@ class LinearProgram(CustomStructure):
         Whether estimators compute their losses over the solutions in the pool, those of the training samples included,
         which takes a small part of the time (see `on_pool`). The loss is then a lower bound of that over all solutions.
         Prediction is over all solutions.
+    map_time_limit : float, default=None
+        Maximum number of seconds of the search in each call of the MAP oracle, after the linear relaxation. When it
+        ends a search, a `ConvergenceWarning` says how far the solution can be from the best. By default, the search has
+        no limit.
 
     Attributes
     ----------
@@ -77,6 +91,8 @@ class LinearProgram(CustomStructure):
     [0.75, 0.25, 0.2]
     """
 
+    # Copies of the constraints, and these in whole numbers.
+    _whole: tuple[list[Any], Any] | None = None
     strict_encode = True
     _decodes_alike = True
     no_marginals = "an integer program does not tell how to sum over all of its solutions"
@@ -91,6 +107,7 @@ class LinearProgram(CustomStructure):
         integer: bool = True,
         fixed_size: bool = False,
         train_on_pool: bool = True,
+        map_time_limit: float | None = None,
     ) -> None:
         if A is None and A_eq is None:
             raise ValueError("a LinearProgram needs constraints: A and b, A_eq and b_eq, or all four")
@@ -102,6 +119,9 @@ class LinearProgram(CustomStructure):
             raise ValueError(f"A is for {n} variables, but A_eq for {self.A_eq.shape[1]}")
         self.integer, self.fixed_size = as_flag("integer", integer), as_flag("fixed_size", fixed_size)
         self.train_on_pool = as_flag("train_on_pool", train_on_pool)
+        if map_time_limit is not None:
+            check_positive("map_time_limit", map_time_limit)
+        self.map_time_limit = map_time_limit
         # The constructor of `CustomStructure` is not called. The attributes that it sets, except `map_oracle`, are set
         # here.
         self.n_parts, self.additional, self.max_additional_parts = n, {}, None
@@ -165,64 +185,85 @@ class LinearProgram(CustomStructure):
         """Return the best choice of the allowed variables, or None if there is none."""
         costs = np.where(allowed, -scores, 0.0)
         largest = np.abs(costs).max()
-        if largest > 0.0:
-            # Divide first: `_LARGEST_SCORE / largest` could overflow.
-            costs = costs / largest * _LARGEST_SCORE
-        below, equal = (self.A, self.b), (self.A_eq, self.b_eq)
+        # Divide first: `_LARGEST_SCORE / largest` could overflow.
+        unit = largest / _LARGEST_SCORE if largest > 0.0 else 1.0
+        A, b, A_eq, b_eq = self._constraints()
+        scale, scale_eq = _row_scales(A), _row_scales(A_eq)
         relaxed = linprog(
-            costs,
-            *below,
-            *equal,
+            costs / unit,
+            A / scale[:, None],
+            b / scale,
+            A_eq / scale_eq[:, None],
+            b_eq / scale_eq,
             bounds=np.column_stack([np.zeros(len(costs)), allowed]),
-            options={"primal_feasibility_tolerance": FEASIBLE},
+            options={"primal_feasibility_tolerance": _FEASIBLE},
         )
         if relaxed.x is None:
-            if relaxed.status == 2:
-                return None
-            raise RuntimeError(f"HiGHS found no solution: {relaxed.message}")
-        chosen = relaxed.x > 0.5
-        off = np.abs(relaxed.x - chosen).max()
-        if off > _FRACTIONAL and not self.integer:
-            raise ValueError(
-                "integer=False, but with these constraints a linear program has a solution that is not integer: "
-                f"{relaxed.x.round(4).tolist()}; use integer=True"
-            )
-        if off > FEASIBLE and self.integer:
-            chosen = best_nearby(costs, allowed, below, equal, relaxed.ineqlin.marginals, relaxed.eqlin.marginals)
-            if chosen is None:
-                chosen = self._branch(costs, allowed)
-                if chosen is None:
-                    return None
-        self._enumerated.setdefault(chosen.tobytes().hex(), chosen)
-        return np.flatnonzero(chosen)
+            # There is no solution, or its sums need more digits than HiGHS has.
+            chosen = self._best_near(-costs, allowed, np.zeros(len(costs), bool), np.zeros(len(scale) + len(scale_eq)))
+        else:
+            chosen = relaxed.x > 0.5
+            off = np.abs(relaxed.x - chosen).max()
+            if off > _FRACTIONAL and not self.integer:
+                raise ValueError(
+                    "integer=False, but with these constraints a linear program has a solution that is not integer: "
+                    f"{relaxed.x.round(4).tolist()}; use integer=True"
+                )
+            duals = np.concatenate([relaxed.ineqlin.marginals / scale, relaxed.eqlin.marginals / scale_eq])
+            chosen = self._best_near(-costs, allowed, chosen, -unit * duals)
+        if chosen is not None:
+            self._enumerated.setdefault(chosen.tobytes().hex(), chosen)
+        return None if chosen is None else np.flatnonzero(chosen)
 
-    def _branch(self, costs, allowed):
-        """Return the solution of lowest cost by HiGHS's branch and cut, or None if there is none."""
-        constraints = [
-            LinearConstraint(A, low, high)
-            for A, low, high in ((self.A, -np.inf, self.b), (self.A_eq, self.b_eq, self.b_eq))
-            if len(A)
-        ]
-        found = milp(
-            costs,
-            integrality=np.ones(len(costs)),
-            bounds=Bounds(0.0, allowed.astype(float)),
-            constraints=constraints,
-            options={"mip_rel_gap": 0.0},
+    def _best_near(self, scores, allowed, start, multipliers):
+        """Return the best choice, given a choice of the relaxation and its multipliers; None if there is none."""
+        program = ZeroOne(
+            *self._whole_rows(),
+            scores=scores,
+            pair_ends=np.zeros((0, 2), np.int64),
+            pair_signs=np.zeros((0, 2)),
+            pair_scores=np.zeros(0),
+            fixed=np.where(allowed, FREE, 0),
+            start=start & allowed,
+            multipliers=multipliers,
         )
-        if found.x is None and found.status != 2:
-            raise RuntimeError(f"HiGHS found no solution: {found.message}")
-        return None if found.x is None else found.x > 0.5
+        limit = self.map_time_limit
+        found = search_with_highs(program, None if limit is None else working_time() + limit)
+        if not found.is_complete:
+            end = "before it was complete" if limit is None else f"at map_time_limit={limit:g} seconds"
+            if not len(found.values):
+                raise RuntimeError(f"the search of {self!r} ended {end}, without a solution; simplify the constraints")
+            warnings.warn(
+                f"the search for the best solution of {self!r} ended {end}: its score is at most "
+                f"{found.bound - found.values[0]:.3g} below the best; raise map_time_limit, or set it to None for an "
+                "unlimited search",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return found.assignments[0] > 0 if len(found.values) else None
+
+    def _constraints(self):
+        """Return the constraints as arrays; users may replace them, by lists, too."""
+        return [np.asarray(array, float) for array in (self.A, self.b, self.A_eq, self.b_eq)]
+
+    def _whole_rows(self):
+        """Return the constraints in whole numbers, first those of A; they are kept until an array changes."""
+        given = A, b, A_eq, b_eq = self._constraints()
+        if self._whole is None or not all(map(np.array_equal, given, self._whole[0])):
+            matrix, bounds = np.vstack([A, A_eq]), np.concatenate([b, b_eq])
+            low = np.where(np.arange(len(bounds)) < len(b), -np.inf, bounds)
+            self._whole = [array.copy() for array in given], whole_rows(matrix, low, bounds)
+        return self._whole[1]
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         form = f"a solution is {self.n_parts} bools, or 0 and 1, one for each variable"
         x = as_bools(structure, self.n_parts, form)
-        for A, off in ((self.A, self.A @ x - self.b), (self.A_eq, abs(self.A_eq @ x - self.b_eq))):
-            # Relative to the magnitude of the terms.
-            wrong = np.flatnonzero(off > FEASIBLE * (1.0 + np.abs(A).sum(axis=1)))
-            if len(wrong):
-                name = "A" if A is self.A else "A_eq"
-                raise ValueError(f"constraint {wrong[0]} of {name} is violated, by {off[wrong[0]]:.6g}")
+        wrong = np.flatnonzero(self._whole_rows().violated(x))
+        if len(wrong):
+            name, r = ("A", wrong[0]) if wrong[0] < len(self.A) else ("A_eq", wrong[0] - len(self.A))
+            A, b, A_eq, b_eq = self._constraints()
+            off = A[r] @ x - b[r] if name == "A" else A_eq[r] @ x - b_eq[r]
+            raise ValueError(f"constraint {r} of {name} is violated, by {abs(off):.6g}")
         self._enumerated.setdefault(x.tobytes().hex(), x)
         return as_parts(np.where(x, np.arange(self.n_parts), -1)), as_parts([])
 
@@ -232,14 +273,17 @@ class LinearProgram(CustomStructure):
     def example_shapes(self) -> Sequence[tuple[int, ...]]:
         return ((self.n_parts,),)
 
+    def __getstate__(self):
+        return {name: value for name, value in super().__getstate__().items() if name != "_whole"}
+
     def _params(self):
         arrays = {name: getattr(self, name).tolist() for name in ("A", "b", "A_eq", "b_eq")}
-        return {**arrays, "integer": self.integer, "fixed_size": self.fixed_size, "train_on_pool": self.train_on_pool}
+        names = ("integer", "fixed_size", "train_on_pool", "map_time_limit")
+        return {**arrays, **{name: getattr(self, name) for name in names}}
 
     def content(self) -> Any:
-        # Without the pool. Users may replace the constraints, by lists, too.
-        arrays = (np.asarray(array, float) for array in (self.A, self.b, self.A_eq, self.b_eq))
-        return *map(as_key, arrays), self.integer, self.fixed_size, self.train_on_pool
+        # Without the pool.
+        return *map(as_key, self._constraints()), self.integer, self.fixed_size, self.train_on_pool, self.map_time_limit
 
     def __repr__(self):
         n = len(self.A) + len(self.A_eq)
@@ -254,6 +298,12 @@ def _best_of_pool(pool, scores):
     totals[(pool & ~allowed).any(axis=1)] = -np.inf
     best = int(np.argmax(totals))
     return None if totals[best] == -np.inf else np.flatnonzero(pool[best])
+
+
+def _row_scales(A):
+    """Return the numbers by which rows are divided for HiGHS, whose tolerances are absolute: 1, or powers of 2."""
+    sizes = np.abs(A).max(axis=1, initial=1.0)
+    return np.where(sizes > _LARGEST_COEF, np.exp2(np.ceil(np.log2(sizes / _LARGEST_COEF))), 1.0)
 
 
 def _masked(scores):

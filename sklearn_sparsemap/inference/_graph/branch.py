@@ -42,6 +42,8 @@ def branch(problem, u, joint, bound, tol, size, relax, deadline=None):
         The score of the assignment; -inf if none is found.
     bound : float
         Upper bound of the scores of all assignments; `value` if the search is complete.
+    after_nodes : bool
+        Whether the number of relaxations ended the search.
     """
     branching = _TableBranching(problem) if problem.layout.tables is not None else _StructureBranching(problem, size)
     best, best_joint, best_value = branching.round(u, joint)
@@ -67,7 +69,8 @@ def branch(problem, u, joint, bound, tol, size, relax, deadline=None):
         elif not children:
             unsolved = max(unsolved, bound)
         nodes.extend((bound, child) for child in children)
-    return best, best_joint, best_value, max([best_value, unsolved, *(node[0] for node in nodes)])
+    bound = max([best_value, unsolved, *(node[0] for node in nodes)])
+    return best, best_joint, best_value, bound, bool(nodes) and n_nodes >= max_nodes
 
 
 class _StructureBranching:
@@ -87,18 +90,28 @@ class _StructureBranching:
         return np.where(fixed > 0, 1.0 - u, np.where(fixed < 0, u, 0.0)).max() > INTEGRAL
 
     def round(self, u, joint):
-        """Return an assignment and its value, which is -inf if the marginals are fractional."""
+        """Return an assignment and its value, which is -inf if the marginals are fractional or violate a rule."""
         if fractional(u).any():
             return u, joint, -np.inf
         u, joint = rounded(u), rounded(joint)
+        if self.problem.layout.whole_rows.violated(u).any():
+            return u, joint, -np.inf
         return u, joint, self.problem.values(u[None], joint[None])[0]
 
     def split(self, scores, u):
         """Return the scores of two branches, of which the last one is examined first; none if all are decided."""
-        undecided = np.where(self._fixed(scores) == 0.0, np.minimum(u, 1.0 - u), -1.0)
+        is_free = self._fixed(scores) == 0.0
+        undecided = np.where(is_free, np.minimum(u, 1.0 - u), -1.0)
         i = int(undecided.argmax())
         if undecided[i] <= INTEGRAL:
-            return []
+            # The relaxation is integral, but may violate a rule by less than its tolerance.
+            rows = self.problem.layout.whole_rows
+            wrong = np.flatnonzero(rows.violated(rounded(u)))
+            entries = np.concatenate([np.arange(*rows.ptr[r : r + 2]) for r in wrong]) if len(wrong) else wrong
+            entries = entries[is_free[rows.variables[entries]]]
+            if not len(entries):
+                return []
+            i = int(rows.variables[entries[np.abs(rows.coefs[entries]).argmax()]])
         on, off = scores.copy(), scores.copy()
         on[i] += self.reward
         off[i] -= self.reward

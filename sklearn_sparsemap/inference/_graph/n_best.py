@@ -6,7 +6,8 @@ Used by `_training`.
 import numpy as np
 
 from ..._core.jit import working_time
-from .exact import warn_of_time_limit
+from .exact import Late, warn_of_time_limit
+from .map import search_together
 
 
 def best_of_groups(groups, k, n_jobs, map_time_limit, tol=1e-9):
@@ -48,10 +49,14 @@ def _best_of(problem, k, n_jobs, tol, map_time_limit, late):
         As in `best_of_groups`; `late` collects the possible losses of searches that are not complete.
     """
     assignments, end = [], None if map_time_limit is None else working_time() + map_time_limit
+    if not problem.layout.has_scored_parts:
+        found = search_together(problem, k, tol, end)
+        if found is not None:
+            return found
     while len(assignments) < k:
         left = None if end is None else end - working_time()
         if assignments and left is not None and left <= 0.0:
-            late[problem.number_of(0)] = np.inf
+            late[problem.number_of(0)] = Late(np.inf)
             break
         try:
             best = problem.map(n_jobs, tol, left)
@@ -67,4 +72,5 @@ def _best_of(problem, k, n_jobs, tol, map_time_limit, late):
         # At least one variable differs from this assignment.
         layout = problem.layout.with_clause(np.arange(problem.layout.n_variables), best.structure[0])
         problem = problem._replace(layout=layout)
-    return assignments
+    # Rounding must not reverse the order.
+    return sorted(assignments, key=lambda pair: -pair[1])

@@ -26,7 +26,7 @@ from ...factors._variable_arrays import check_finite
 from .._problems import check_additional
 from .._results import LPSparseMAPBatch
 from .._results.graph import LPSparseMAPResult
-from .exact import warn_of_time_limit
+from .exact import Late, warn_of_time_limit
 from .map import MAP_TIME_LIMIT, GraphMAPResult, best_assignments, relax
 from .n_best import best_of_groups
 from .solve import GraphSolver, check_feasible, choose_solver, solve_again, solve_graph, start_of
@@ -191,7 +191,7 @@ def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9, map_time
     for problems in batches:
         best, shape = problems.map(n_jobs, tol, map_time_limit), problems.layout.shape_variables
         late |= problems.late_of(best)
-        for i, structure, value, integral, bound, u, _ in zip(problems.numbers, *best):
+        for i, structure, value, integral, bound, u, *_ in zip(problems.numbers, *best):
             results[i] = GraphMAPResult(shape(structure), float(value), bool(integral), float(bound), shape(u))
     warn_of_time_limit(late, map_time_limit)
     return results if many else results[0]
@@ -268,8 +268,9 @@ class GraphBatch(NamedTuple):
         return best_assignments(self, n_jobs, tol, map_time_limit)
 
     def late_of(self, best):
-        """Return the possible loss of each sample whose search is not complete, by its index: dict of int -> float."""
-        return {self.number_of(k): float(best.loss[k]) for k in np.flatnonzero(best.loss).tolist()}
+        """Return how the search ended of each sample for which it is not complete: dict of int -> `Late`."""
+        late = np.flatnonzero(best.loss).tolist()
+        return {self.number_of(k): Late(float(best.loss[k]), bool(best.after_nodes[k])) for k in late}
 
     def sizes(self):
         """Return the largest absolute score of each sample."""

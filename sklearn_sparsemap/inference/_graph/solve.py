@@ -209,7 +209,7 @@ def check_feasible(problems, solutions):
     if len(too_large):
         which = problems.name_of(too_large[0])
         raise ValueError(
-            f"{which} (with the additional scores) are so large, above {MAX_SIZE:g}, that rounding leaves no digits "
+            f"{which}{with_additional(problems)} are so large, above {MAX_SIZE:g}, that rounding leaves no digits "
             f"of the marginals. {DIVIDE}"
         )
     i = np.flatnonzero(statistics[:, STATUS] == INFEASIBLE)[0]
@@ -222,10 +222,15 @@ def check_feasible(problems, solutions):
         of_link = np.repeat(np.arange(len(strength)), np.diff(arrays.link_ptr))
         np.maximum.at(strength, of_link, np.abs(solutions.links[i]))
     which = problems.name_of(i)
-    message = f"infeasible: under {which} (with the additional scores) no marginals satisfy all factors"
+    message = f"infeasible: under {which}{with_additional(problems)} no marginals satisfy all factors"
     if strength.any():
         order = np.argsort(-strength, kind="stable")
         factors = [int(f) for f in order if strength[f] > 1e-6 * strength.max()]
         needed = map(layout.factor_of, least_contradiction(layout, problems.scores[i], factors))
         message += f"; these contradict each other: {list_rules(needed)}"
     raise ValueError(f"{message}. Remove a factor{ALLOW_MORE}")
+
+
+def with_additional(problems):
+    """Return the words of messages about scores that mention the additional scores, if the graph has any."""
+    return " (with the additional scores)" if problems.layout.n_additional else ""
