@@ -479,6 +479,7 @@ def partial_fit_minibatch(estimator, optimizer, task, X, keep=False):
     before, n_inexact = optimizer.n_steps, optimizer.unconverged
     commit_if(estimator, lambda: keep or optimizer.n_steps > before)
     order = np.repeat(np.arange(len(X)), 1 if task.visits is None else task.visits)
+    optimizer.follow(task, X)
     loss = task.epochs(optimizer, X, remember=False)(order)
     check_finite_loss(loss, estimator._step_size)
     estimator.n_iter_ += 1

@@ -14,7 +14,7 @@ from numba import types
 
 from ..._core.jit import INTS_OUT, Entry, copy_into, entry, kernel
 from ...penalties._shrink import shrink
-from .dense import HELD, N_RECORDS, N_SHRINKAGES, SINCE, STEP
+from .dense import HELD, N_RECORDS, N_SHRINKAGES, SINCE, STEP, clock_after
 from .pairs import PAIRS, count_held, discard_atom, measure_cancelled, scale_atoms, scale_scores
 from .rule import end_signature
 
@@ -57,8 +57,9 @@ def _defer_shrinkage(rule, store, counters, before):
     rule.sigma[1] = strength / (step_size(rule, step) * step)
     if strength > 0.0:
         rule.sigma[0] = rule.sigma[1]
+    clock = clock_after(store.pace, before)
     for atom in range(factors.shape[0]):
-        scale_scores(store, atom, store.scale[atom] * factors[atom], before)
+        scale_scores(store, atom, store.scale[atom] * factors[atom], clock)
 
 
 @kernel
