@@ -77,9 +77,10 @@ NEW_COUNTERS[:, FREE : FREE + N_KINDS] = -1
 # CLOCK, RATE, START: the clock after step START, and by how much each later step advances it
 # FADED: the state of AdaGrad is in units in which new squared gradients are multiplied by this number, so a larger
 # number fades all earlier ones at once; a power of 2, by which division is exact
-CLOCK, RATE, START, FADED = range(4)
+# SKIPPED: number of steps that no longer shorten gradient steps (see shrinkage.py)
+CLOCK, RATE, START, FADED, SKIPPED = range(5)
 # The pace of a new store: steps with equal weights.
-NEW_PACE = np.array([0.0, 1.0, 0.0, 1.0])
+NEW_PACE = np.array([0.0, 1.0, 0.0, 1.0, 0.0])
 
 # The columns of a thread. Columns are cut into pieces, and a score is the sum over the pieces of their partial sums, so
 # it does not depend on the number of threads. A thread has the pieces from `first` to `last`. The entries begins[p, r]

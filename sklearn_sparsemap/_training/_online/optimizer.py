@@ -13,6 +13,7 @@ from ..._core.threads import count_threads, interruptible, together
 from .._columns import N_PIECES
 from .._data import LinearModel, begins_of_pieces, loss_of_target, make_rows, squared_norm
 from .dense import (
+    CLOCK,
     END,
     FADED,
     FRONT,
@@ -20,6 +21,7 @@ from .dense import (
     NEW_COUNTERS,
     NEW_PACE,
     PLACE,
+    RATE,
     START,
     STEP,
     STOP,
@@ -31,7 +33,7 @@ from .dense import (
 )
 from .epoch import EPOCHS, FAILED
 from .pairs import ARENA, SPARE, Pairs, grow, new_pairs, pairs_have_space
-from .recency import GROWTH, MAX_COMPARED, Recency
+from .recency import FADING, GROWTH, MAX_COMPARED, WINDOW, Recency
 from .rule import DEFAULT_RULE, Moves, Part, Team
 from .rules import STEPS
 from .scores import COMPARED_SCORES, LOAD_PAIRS, READ_PAIRS, SUMS_OF_SQUARES
@@ -45,11 +47,13 @@ _FIRST_SQUARE = 1e-6
 RECENT = "recent"  # the value of `average` for averages over the last part of a stream
 # After a restart, the previous average counts as this number of steps.
 _RESTARTED = 1.0
-# Factor by which a restart divides AdaGrad's sums of squared gradients, a power of 2. Larger values learn a change
-# faster, by longer steps.
-_FADES = 4.0
+# Number of steps as which AdaGrad's sums of squared gradients count after evidence that the current weights are worse
+# than before, or that the average is. Smaller values learn a change faster, by longer steps.
+_SURPRISED, _OUTDATED = 64.0, 256.0
 # Largest clock, before all sums are divided by it. Sums in single precision must not overflow.
 _LARGEST_CLOCK = 1e24
+# Largest unit of AdaGrad's sums, before all sums are divided by it; likewise.
+_LARGEST_UNIT = 2.0**60
 _NEVER = 2**62  # number of samples between two penalties if there is none
 # Minimum number of multiplications of a block of samples for several threads. With fewer, they would mostly wait for
 # each other. SparseMAP losses need several times as many, because inference takes most of their time, and it is divided
@@ -180,18 +184,41 @@ class OnlineOptimizer:
         """
         if self.average != RECENT:
             return
-        recency, pace, clock, step = self.recency, self.store.pace, self.clock, self.counters[STEP]
-        window = recency.window + step - pace[START]
-        if clock > 0.0 and recency.bet(*self._compare(task, X)):
-            window = min(window, _RESTARTED)
-            pace[FADED] *= _FADES
+        self.recency = recency = self.recency_now()
+        pace, clock, step = self.store.pace, self.clock, self.counters[STEP]
+        pace[[CLOCK, START]] = clock, step
+        if clock > 0.0:
+            of_average, of_current = self._compare(task, X)
+            if recency.is_surprised(of_current):
+                self._fade(_SURPRISED)
+            if recency.is_outdated(of_average, of_current):
+                recency.window = min(recency.window, _RESTARTED)
+                self._fade(_OUTDATED)
         n_new = self._count_steps(task)
-        growth = (1.0 + n_new / window) ** GROWTH if window > 0.0 else 1.0
+        growth = (1.0 + n_new / recency.window) ** GROWTH if recency.window > 0.0 else 1.0
         if clock * growth > _LARGEST_CLOCK:
             self._reset_clock(clock)
-            clock = 1.0
-        pace[:FADED] = clock, clock * (growth - 1.0) / n_new if clock > 0.0 else 1.0, step
-        recency.window = window
+            pace[CLOCK] = clock = 1.0
+        pace[RATE] = clock * (growth - 1.0) / n_new if clock > 0.0 else 1.0
+
+    def recency_now(self):
+        """Return the `Recency` with the steps since the beginning of the last mini-batch."""
+        found = Recency(self.recency.state)
+        found.state[[WINDOW, FADING]] += self.counters[STEP] - self.store.pace[START]
+        return found
+
+    def _fade(self, n_steps):
+        """Let AdaGrad's sums of squared gradients count as at most `n_steps` steps, so that later steps are longer."""
+        evidence, pace, sums = self.recency.state, self.store.pace, self.store.state
+        if evidence[FADING] <= n_steps or not self._first_state:
+            return
+        pace[FADED] *= 2.0 ** np.floor(np.log2(evidence[FADING] / n_steps))
+        evidence[FADING] = n_steps
+        if pace[FADED] > _LARGEST_UNIT:
+            # Weights that were never learned keep their first state.
+            used = sums[: self.counters[FRONT]]
+            np.maximum(used / pace[FADED], self._first_state, out=used)
+            pace[FADED] = 1.0
 
     def _count_steps(self, task):
         """Return the number of steps for samples of a stream."""

@@ -141,7 +141,7 @@ def _step_adagrad(rule, store, counters, rows, sample, moves):
 @kernel
 def _step_gradient(rule, store, counters, rows, sample, moves):
     """Take a gradient step for a sample. The arguments are described in the module."""
-    eta = step_size(rule, counters[STEP])
+    eta = step_size(rule, store.pace, counters[STEP])
     clock = clock_after(store.pace, counters[STEP] - 1)
     for r in range(sample.n_rows + 1):
         n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
