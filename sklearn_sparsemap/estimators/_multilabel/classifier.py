@@ -70,6 +70,10 @@ _NETWORK_RATE = 0.001
 # Without hidden layers, weights start at zero and have a longer way. Epochs of few steps need long steps; with many
 # steps, long ones make the final weights noisy.
 _LINEAR_RATES, _FEW_STEPS = (0.003, 0.01), 2
+# In streams: the number of samples in a step, and the learning rates of linear scores and of networks. Smaller steps of
+# more samples learn too little from one visit. Chosen by the prequential accuracy on the development streams of
+# benchmarks/streams.py; see doc/notes/streams.md.
+_STREAM_BATCH_SIZE, _STREAM_RATES = 8, (0.03, 0.01)
 
 
 class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
@@ -530,21 +534,39 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             return set(names_in(samples))
         return None if sparse.issparse(y) or np.ndim(y) == 2 else set(np.asarray(keep_text(y)).tolist())
 
-    def _configure_epoch(self, n_samples, number=0):
-        self._learned = FittedState(optimizer=self._configure(self._learned.optimizer, n_samples))
+    def _configure_epoch(self, n_samples, number=None):
+        # Rounds of `distributed`, which are numbered, are few.
+        options = {} if number is None else {"stream": True, "fraction": 1.0 / np.sqrt(number + 1.0)}
+        self._learned = FittedState(optimizer=self._configure(self._learned.optimizer, n_samples, **options))
 
     def _reset_pass(self):
         self.n_violations_ = 0
 
-    def _configure(self, optimizer, n_samples, stream=False):
-        """Set an optimiser's parameters, which may have changed since it was made; return it."""
-        batch_size = min(n_samples, _BATCH_SIZE if self.batch_size is None else self.batch_size)
+    def _configure(self, optimizer, n_samples, stream=False, fraction=1.0):
+        """Set an optimiser's parameters, which may have changed since it was made; return it.
+
+        Parameters
+        ----------
+        optimizer : MinibatchOptimizer
+        n_samples : int
+            Number of samples in an epoch.
+        stream : bool, default=False
+            Whether samples are visited once or a few times, which needs more and longer steps.
+        fraction : float, default=1.0
+            Factor of the learning rate by default.
+        """
+        usual = _STREAM_BATCH_SIZE if stream else _BATCH_SIZE
+        batch_size = min(n_samples, usual if self.batch_size is None else self.batch_size)
         rate, edge_rate = pair_of(self.eta0, None)
-        if rate is None and len(optimizer.network.coefs) > 1:
-            rate = _NETWORK_RATE
-        elif rate is None:
-            n_steps = 1.0 if stream else n_samples / batch_size
-            rate = float(np.clip(_LINEAR_RATES[1] * np.sqrt(_FEW_STEPS / n_steps), *_LINEAR_RATES))
+        if rate is None:
+            is_network = len(optimizer.network.coefs) > 1
+            if stream:
+                rate = fraction * _STREAM_RATES[is_network]
+            elif is_network:
+                rate = _NETWORK_RATE
+            else:
+                n_steps = n_samples / batch_size
+                rate = float(np.clip(_LINEAR_RATES[1] * np.sqrt(_FEW_STEPS / n_steps), *_LINEAR_RATES))
         alpha, edge_alpha = pair_of(self.alpha, _EDGE_ALPHA)
         dropout = AUTO_DROPOUT if isinstance(self.hidden_layer_sizes, str) else 0.0
         optimizer.configure(
