@@ -23,6 +23,7 @@ from ..._core.validation import (
     POSITIVE_INT,
     Number,
     PairOf,
+    check_choice,
     check_parameters,
     check_positive,
     check_sample_weight,
@@ -49,6 +50,7 @@ from .data import (
     validate_samples,
 )
 from .decisions import ObservedLabelSets, Tuning
+from .new_labels import add_labels
 from .solvers import AUTO_DROPOUT, SOLVERS, choose_solver
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ _LINEAR_RATES, _FEW_STEPS = (0.003, 0.01), 2
 # In streams: the number of samples in a step, and the learning rates of linear scores and of networks. Smaller steps of
 # more samples learn too little from one visit. Chosen by the prequential accuracy on the development streams of
 # benchmarks/streams.py; see doc/notes/streams.md.
-_STREAM_BATCH_SIZE, _STREAM_RATES = 8, (0.03, 0.01)
+_STREAM_BATCH_SIZE, _STREAM_RATES = 8, (0.015, 0.01)
 
 
 class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
@@ -211,7 +213,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         Number of training samples that violated a constraint and were left out.
     n_features_in_, n_iter_ : int
     loss_curve_ : list of float
-        Mean loss during each epoch plus the penalty (`partial_fit`: mean loss of each mini-batch).
+        Mean loss during each epoch plus the penalty (`partial_fit`: mean loss of each mini-batch; of several
+        consecutive ones after 2048 calls).
     validation_scores_ : list of float
         With early stopping: the score after each epoch.
 
@@ -414,6 +417,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         y: Any,
         classes: Sequence[Any] | NDArray[Any] | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        on_new_labels: Literal["raise", "add"] = "raise",
     ) -> Self:
         """Learn from a mini-batch: one pass over its samples, in their order.
 
@@ -424,6 +429,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         classes : array-like of shape (n_labels,), default=None
             All labels that can occur. Required at the first call, except for an indicator matrix, whose columns they
             name.
+        on_new_labels : {"raise", "add"}, default="raise"
+            Whether a label of `y` that is not in `classes_` raises an error, or is added, with weights of zero and
+            without edges. New labels are names in collections, new columns of a DataFrame, or new values of a 1-D `y`.
+            They follow the present ones in `classes_` (for a 1-D `y`, labels remain sorted). With ``"add"``, `classes`
+            is not required. Each call with new labels copies all weights.
 
         Returns
         -------
@@ -434,12 +444,17 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         ValueError
             As `fit` does; also if the labels differ from those of the first call.
         """
+        check_choice("on_new_labels", on_new_labels, ("raise", "add"))
+        if on_new_labels == "add":
+            self._check_params()
+            given = add_labels(self, y, classes)
+            classes = None if self.__sklearn_is_fitted__() else given
         task, X = self._prepare_stream(X, y, classes, sample_weight)
         if task is None:
             return self
         self._learned = FittedState(optimizer=self._configure(self._learned.optimizer, len(X), stream=True))
         self._tune_along(task, X)
-        self.loss_curve_.append(partial_fit_minibatch(self, self._learned.optimizer, task, X))
+        self._record_loss(partial_fit_minibatch(self, self._learned.optimizer, task, X))
         return self
 
     def _prepare_stream(self, X, y, classes=None, sample_weight=None):

@@ -200,7 +200,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Number of iterations or epochs.
     loss_curve_ : list of float
         The objective after each iteration (L-BFGS), or the mean loss during each epoch plus the penalty (AdaGrad),
-        or that loss alone (MIRA).
+        or that loss alone (MIRA). `partial_fit`: the mean loss of each mini-batch; of several consecutive ones after
+        2048 calls, so that the curve is bounded.
     validation_scores_ : list of float
         With early stopping: the score after each iteration.
 
@@ -524,7 +525,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         task, X = self._prepare_stream(X, y, classes, sample_weight)
         if task is None:
             return self
-        self.loss_curve_.append(partial_fit_minibatch(self, self._learned.optimizer, task, X, keep=goes_on))
+        self._record_loss(partial_fit_minibatch(self, self._learned.optimizer, task, X, keep=goes_on))
         return self
 
     def _prepare_stream(self, X, y, classes=None, sample_weight=None):
