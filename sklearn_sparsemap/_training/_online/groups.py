@@ -16,7 +16,7 @@ from .pairs import ATOM, COUNT, new_pairs
 from .recency import FADING
 from .rule import DEFAULT_RULE
 from .rules import GRADIENT_STEPS
-from .shrinkage import discard_atoms
+from .shrinkage import discard_atoms, fade_all
 
 _TOL = 1e-8  # duality gap of inference
 PAPER_SCHEDULE = 1000  # samples between two shrinkages in Martins et al. 2011
@@ -27,6 +27,8 @@ _ENTRIES_PER_SAMPLE = 100
 # selected. Larger values take more memory, and fewer groups restart from zero. Of 72 chunking templates, 2**19 and
 # 2**20 select the same ones, and 2**18 almost the same.
 _MAX_WEIGHTS = 2**19
+# Factor of all weights after a change in a stream. Smaller values forget more of what was learned before it.
+_FADED = 0.25
 # Maximum number of times that the number of weights is examined in one call; each takes time linear in the number of
 # samples.
 _MAX_PARTS = 32
@@ -190,10 +192,14 @@ class GroupOptimizer(OnlineOptimizer):
         super().follow(task, X)
 
     def _fade(self, n_steps):
-        """Let the step size begin again as after `n_steps` steps."""
+        """Let the step size begin again as after `n_steps` steps, and shrink all weights.
+
+        Later steps then change more: the weights of a perceptron grow with the number of its mistakes.
+        """
         if self.recency.state[FADING] > n_steps and not self.mira:
             self.recency.state[FADING] = n_steps
             self.store.pace[SKIPPED] = self.counters[STEP] - n_steps
+            fade_all(self.store, self.counters, _FADED)
 
     def _survivors(self, rho, most=None):
         """Tell which atoms the budget selects: bool array.

@@ -481,3 +481,19 @@ def _absorb_scale(store, atom):
     store.scale[atom] = 1.0
     store.score_scale[atom] /= scale
     store.cumulative[atom] = 0.0
+
+
+@kernel
+def fade_weights(store, counters, factor):
+    """Multiply all weights by a positive factor, effective after the current step."""
+    clock = clock_after(store.pace, counters[STEP])
+    for place in range(store.n_dense):
+        change = (factor - 1.0) * store.values[place]
+        add_at(store.values, store.sums, place, change, clock)
+    for atom in range(store.rho.shape[0]):
+        scale_scores(store, atom, store.score_scale[atom] * factor, clock)
+        store.scale[atom] *= factor
+        store.rho[atom] *= factor * factor
+        store.peak[atom] *= factor * factor
+        if store.scale[atom] < _SMALLEST_SCALE:
+            _absorb_scale(store, atom)

@@ -15,7 +15,7 @@ from numba import types
 from ..._core.jit import INTS_OUT, Entry, copy_into, entry, kernel
 from ...penalties._shrink import shrink
 from .dense import HELD, N_RECORDS, N_SHRINKAGES, SINCE, SKIPPED, STEP, clock_after
-from .pairs import PAIRS, count_held, discard_atom, measure_cancelled, scale_atoms, scale_scores
+from .pairs import PAIRS, count_held, discard_atom, fade_weights, measure_cancelled, scale_atoms, scale_scores
 from .rule import end_signature
 
 
@@ -126,3 +126,9 @@ def discard_atoms(store, counters, kept):
     for atom in range(kept.shape[0]):
         if not kept[atom]:
             discard_atom(store, counters, atom)
+
+
+@entry(types.void(PAIRS["float64"], INTS_OUT, types.float64))
+def fade_all(store, counters, factor):
+    """Multiply all weights by a positive factor, effective after the current step."""
+    fade_weights(store, counters, factor)

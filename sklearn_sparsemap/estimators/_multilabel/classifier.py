@@ -119,13 +119,15 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         edge scores is 1e-3, or the second number of a pair.
     eta0 : float, or a pair (float or None, float), default=None
         Learning rate of Adam. The second number of a pair is the rate for the edge scores. Default: 0.001 for networks.
-        For linear scores, between 0.01 if an epoch has one or two mini-batches, and 0.003 if it has twenty or more;
-        0.01 in streams.
+        For linear scores, between 0.01 if an epoch has one or two mini-batches, and 0.003 if it has twenty or more. In
+        `partial_fit` and `ParameterMixing`, which visit samples once or a few times: 0.015 for linear scores, 0.01 for
+        networks.
     dropout : float, default=None
         Fraction of the hidden units that are dropped at each step of training. Default: 0.3 for
         ``hidden_layer_sizes="auto"``, else 0.
     batch_size : int, default=None
-        Number of samples in a mini-batch. Default: 64 (or all, if there are fewer).
+        Number of samples in a mini-batch. Default: 64 (or all, if there are fewer); in `partial_fit` and
+        `ParameterMixing` 8.
     max_iter : int, default=None
         Maximum number of epochs of Adam (default: 200), or of iterations of L-BFGS (default: 1000).
     tol : float, default=None

@@ -40,8 +40,8 @@ def average_states(
         The state whose ``start.without_history()`` was the common start of all workers. Its sums, for the remaining
         pairs, and its counters are added; its curves and attributes are kept.
     fraction : float, default=None
-        The weight in averaged weights of the steps since `start`, in (0, 1]. By default, their fraction of all steps.
-        The first mixtures are far from the optimum, and should have little weight: with ``4 / (t + 3)`` at the t-th
+        The weight in averaged weights of the steps since `start`, in (0, 1]. By default, their fraction of all steps
+        (with ``average="recent"``, of the steps of its window). The first mixtures are far from the optimum, and should have little weight: with ``4 / (t + 3)`` at the t-th
         mixture, the weight of a mixture grows roughly like t^3.
 
     Returns

@@ -132,8 +132,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     class_weight : dict, "balanced" or None, default=None
         Weights of the labels. The weight of a structured sample is the mean over the labels of its steps. If a label of
         steps is rare, use weights of steps instead; see the notes.
-    average : bool, default=True
-        Whether AdaGrad and MIRA return the average of the weights over all steps.
+    average : bool or "recent", default="recent"
+        Whether AdaGrad and MIRA return the average of the weights over all steps. ``"recent"`` is the same in `fit`. In
+        `partial_fit` it is the average over the last part of the stream, which restarts if samples that arrive show
+        that it is worse than the current weights.
     early_stopping : bool or float, default=False
         Whether to hold out a fraction of the samples, to stop when the `score` on them no longer improves, and to
         return the best model. A number is the fraction to hold out.

@@ -125,8 +125,9 @@ default=None
         Whether to learn an intercept for each output. Like transitions and other additional scores it is in no group.
     class_weight : dict, "balanced" or None, default=None
         As in `StructuredSparseMAPClassifier`.
-    average : bool, default=True
-        Whether weights are averaged over all steps of a phase. The debiasing of `finalize` averages in any case.
+    average : bool or "recent", default="recent"
+        Whether weights are averaged over all steps of a phase or, with ``"recent"``, over the last part of a stream, as
+        in `StructuredSparseMAPClassifier`. The debiasing of `finalize` averages in any case.
     shuffle : bool, default=True
         Whether samples are visited in a new random order in each epoch.
     random_state : int, RandomState or None, default=None
