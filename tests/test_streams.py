@@ -145,6 +145,7 @@ def test_an_average_has_the_weights_of_its_steps(kind, solver, monkeypatch):
     options = {"loss": "hinge", "solver": solver} if solver == "mira" else {"alpha": 0.0}
     mean = StructuredSparseMAPClassifier(average="recent", **options)
     current, total, clock, window, n_restarts = clone(mean).set_params(average=False), 0.0, 0.0, 0.0, 0
+    growth = 1.0
     # The step sizes of both models must be equal.
     monkeypatch.setattr(OnlineOptimizer, "_fade", lambda self, n_steps: None)
     for X, y in batches("sudden", kind=kind):
@@ -152,8 +153,8 @@ def test_an_average_has_the_weights_of_its_steps(kind, solver, monkeypatch):
         mean.partial_fit(X, y, classes=[0, 1, 2])
         restarted = mean._learned.optimizer.recency.window < window
         n_restarts += restarted
-        window = 1.0 if restarted else window
-        rate = clock * ((1.0 + len(y) / window) ** 3 - 1.0) / len(y) if window else 1.0
+        window, growth = (1.0, 3.0) if restarted else (window, growth)
+        rate = clock * ((1.0 + len(y) / window) ** growth - 1.0) / len(y) if window else 1.0
         window += len(y)
         for i in range(len(y)):
             current.partial_fit(X[i : i + 1], y[i : i + 1], classes=[0, 1, 2])

@@ -504,8 +504,7 @@ def _optimizer_class(estimator, sequential=True):
 
 def adjust_optimizer(estimator, optimizer):
     """Apply an estimator's parameters, which may have changed, to an existing optimiser; return it."""
-    if optimizer.average != estimator.average:
-        raise ValueError("average cannot change between calls of partial_fit; fit a clone")
+    optimizer.set_average(estimator.average)
     if type(optimizer) is not _optimizer_class(estimator):
         raise ValueError("solver cannot change to or from 'mira' between calls of partial_fit; fit a clone")
     return _configured(estimator, optimizer)

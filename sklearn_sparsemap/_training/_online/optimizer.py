@@ -33,7 +33,7 @@ from .dense import (
 )
 from .epoch import EPOCHS, FAILED
 from .pairs import ARENA, SPARE, Pairs, grow, new_pairs, pairs_have_space
-from .recency import FADING, GROWTH, MAX_COMPARED, WINDOW, Recency
+from .recency import FADING, MAX_COMPARED, WINDOW, Recency
 from .rule import DEFAULT_RULE, Moves, Part, Team
 from .rules import STEPS
 from .scores import COMPARED_SCORES, LOAD_PAIRS, READ_PAIRS, SUMS_OF_SQUARES
@@ -45,8 +45,6 @@ _SAMPLES_PER_PENALTY = 4
 # its square root are well below eta0.
 _FIRST_SQUARE = 1e-6
 RECENT = "recent"  # the value of `average` for averages over the last part of a stream
-# After a restart, the previous average counts as this number of steps.
-_RESTARTED = 1.0
 # Number of steps as which AdaGrad's sums of squared gradients count after evidence that the current weights are worse
 # than before, or that the average is. Smaller values learn a change faster, by longer steps.
 _SURPRISED, _OUTDATED = 64.0, 256.0
@@ -174,6 +172,12 @@ class OnlineOptimizer:
         self.__init__(model, average=self.average, columns=self._columns)
         self.alpha, self.rule = alpha, self.rule._replace(alpha=float(alpha))
 
+    def set_average(self, average):
+        """Set whether steps are weighed, which can change between mini-batches, unlike whether there is an average."""
+        if bool(self.average) != bool(average):
+            raise ValueError("average cannot change between calls of partial_fit; fit a clone")
+        self.average = average
+
     def follow(self, task, X):
         """Prepare for a mini-batch of a stream: compare average and current weights on it, and weigh its steps.
 
@@ -192,14 +196,13 @@ class OnlineOptimizer:
             if recency.is_surprised(of_current):
                 self._fade(_SURPRISED)
             if recency.is_outdated(of_average, of_current):
-                recency.window = min(recency.window, _RESTARTED)
+                recency.restart()
                 self._fade(_OUTDATED)
-        n_new = self._count_steps(task)
-        growth = (1.0 + n_new / recency.window) ** GROWTH if recency.window > 0.0 else 1.0
-        if clock * growth > _LARGEST_CLOCK:
-            self._reset_clock(clock)
-            pace[CLOCK] = clock = 1.0
-        pace[RATE] = clock * (growth - 1.0) / n_new if clock > 0.0 else 1.0
+            n_new = self._count_steps(task)
+            if clock * recency.factor(n_new) > _LARGEST_CLOCK:
+                self._reset_clock(clock)
+                pace[CLOCK] = clock = 1.0
+            pace[RATE] = recency.rate(clock, n_new)
 
     def recency_now(self):
         """Return the `Recency` with the steps since the beginning of the last mini-batch."""

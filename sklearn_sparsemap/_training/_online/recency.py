@@ -2,7 +2,7 @@
 
 While labels keep their meaning, an average over all steps is better than the current weights, which are noisy. After a
 change it holds weights for the old meaning, and the current weights are better. So each mini-batch is predicted with
-both, before it is learned. If the average is worse, it restarts. If the current weights are worse than before, the step
+both, before it is learned. If the average is worse, it restarts; until then it is over all steps. If the current weights are worse than before, the step
 sizes grow.
 
 Evidence is the wealth of a bettor (e-detectors of Shin, Ramdas and Rinaldo 2023). On each sample, fractions of the
@@ -13,8 +13,8 @@ Used by `_training/_minibatch` and `estimators/_state`.
 
 import numpy as np
 
-# The average of n steps gives step t a weight of about ``t ** (GROWTH - 1)``. Larger values forget the first steps
-# faster, and average fewer.
+# After a restart, the average of n steps gives step t a weight of about ``t ** (GROWTH - 1)``, because the first steps
+# still learn the change. Larger values forget them faster, and average fewer.
 GROWTH = 3.0
 # Fractions of the wealth that are staked on a sample. Large ones detect large changes soon, small ones small changes.
 _STAKES = np.array([0.5, 0.1])
@@ -33,23 +33,33 @@ class Recency:
 
     Attributes
     ----------
-    state : array of shape (9,)
+    state : array of shape (10,)
         See `WINDOW`. Files hold it; see `estimators/_state/state.py`.
     """
 
     def __init__(self, state=None):
         self.state = np.ones(N_STATE) if state is None else np.array(state)
         if state is None:
-            self.state[: _WORSE.start] = 0.0
+            self.state[:_GROWTH] = 0.0
 
     @property
     def window(self):
         """Number of steps in the average, up to the last mini-batch."""
         return self.state[WINDOW]
 
-    @window.setter
-    def window(self, n_steps):
-        self.state[WINDOW] = n_steps
+    def restart(self):
+        """Begin again: the average so far counts as a single step."""
+        self.state[WINDOW], self.state[_GROWTH] = min(self.state[WINDOW], 1.0), GROWTH
+
+    def factor(self, n_new):
+        """Return the factor by which `n_new` steps raise the sum of the weights of all steps."""
+        return (1.0 + n_new / self.state[WINDOW]) ** self.state[_GROWTH]
+
+    def rate(self, clock, n_new):
+        """Return the weight of each of `n_new` steps, given the sum of the weights of all earlier ones."""
+        if self.state[_GROWTH] == 1.0:
+            return clock / self.state[WINDOW]
+        return clock * (self.factor(n_new) - 1.0) / n_new
 
     def is_outdated(self, of_average, of_current):
         """Bet on samples that the average is worse; return whether it should restart.
@@ -89,7 +99,8 @@ class Recency:
 # WINDOW: number of steps in the average, up to the last mini-batch
 # _FADING: number of steps since AdaGrad's sums faded
 # _SEEN, _MEAN, _MOST: number of samples, and their mean and maximum number of wrong parts, by the current weights
+# _GROWTH: `GROWTH` after a restart, before that 1
 # _WORSE, _OUTDATED: the wealths of two bets, on the current weights and on the average
-WINDOW, FADING, _SEEN, _MEAN, _MOST = range(5)
-_WORSE, _OUTDATED = slice(5, 7), slice(7, 9)
-N_STATE = 9
+WINDOW, FADING, _SEEN, _MEAN, _MOST, _GROWTH = range(6)
+_WORSE, _OUTDATED = slice(6, 8), slice(8, 10)
+N_STATE = 10

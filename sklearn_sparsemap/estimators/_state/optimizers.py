@@ -9,7 +9,7 @@ from ..._training._curve import BoundedCurve, highest_of
 from ..._training._data import LinearModel
 from ..._training._minibatch import LinearMinibatchOptimizer, MinibatchOptimizer
 from ..._training._network import Network
-from ..._training._online.dense import FADED, N_SHRINKAGES, RATE, SINCE, SKIPPED, STEP, UNCONVERGED, Dense
+from ..._training._online.dense import FADED, N_SHRINKAGES, RATE, SINCE, SKIPPED, START, STEP, UNCONVERGED, Dense
 from ..._training._online.optimizer import RECENT, MiraOptimizer, OnlineOptimizer
 from ..._training._online.pairs import ATOM, COUNT, HEAD
 from ..._training._online.recency import Recency
@@ -142,12 +142,15 @@ def _read_store(optimizer):
         "pairs": pairs,
         "counters": counters,
         "groups": _read_groups(optimizer) if optimizer.state_name == "groups" else None,
-        "recency": _read_recency(optimizer) if optimizer.average == RECENT else None,
+        "recency": _read_recency(optimizer) if optimizer.average else None,
     }
 
 
 def _read_recency(optimizer):
+    """Return the recency of a state; None if all steps have the same weight."""
     pace = optimizer.store.pace
+    if optimizer.average != RECENT and pace[START] == 0.0:
+        return None
     return np.concatenate([[optimizer.clock, pace[RATE], pace[FADED], pace[SKIPPED]], optimizer.recency_now().state])
 
 

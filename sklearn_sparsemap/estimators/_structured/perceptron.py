@@ -522,8 +522,7 @@ default=None
             self.n_iter_, self._losses = 0, BoundedCurve(mean_of)
         else:
             optimizer = self._make_optimizer() if self._learned.optimizer is None else self._learned.optimizer
-        if optimizer.average != self.average:
-            raise ValueError("average cannot change between calls of partial_fit; fit a clone")
+        optimizer.set_average(self.average)
         self._loss = pair_of(self.loss, None)[0]
         # From now on the optimiser has the weights, even if training is interrupted.
         self._learned = FittedState(optimizer=optimizer)
