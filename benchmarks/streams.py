@@ -72,7 +72,8 @@ def batches(kind, change, seed, n_batches, size, n_features, noise, narrow=False
         if kind == "sparse":
             active = np.array([rng.choice(40, size=8, replace=False) for _ in range(n)])
             X = sparse.csr_array(
-                (np.ones(8 * n), columns[active].ravel().astype(np.int32), 8 * np.arange(n + 1, dtype=np.int32)), shape=(n, n_columns)
+                (np.ones(8 * n), columns[active].ravel().astype(np.int32), 8 * np.arange(n + 1, dtype=np.int32)),
+                shape=(n, n_columns),
             )
             scores = meanings[which[:, None], active].sum(axis=1)
         else:
@@ -110,11 +111,13 @@ def graph_of(x):
 
 MODELS = {}
 for loss in LOSSES:
-    MODELS[f"flat {loss}"] = "flat", lambda average, loss=loss: StructuredSparseMAPClassifier(
-        loss=loss, average=average
+    MODELS[f"flat {loss}"] = (
+        "flat",
+        lambda average, loss=loss: StructuredSparseMAPClassifier(loss=loss, average=average),
     )
-    MODELS[f"chain {loss}"] = "chain", lambda average, loss=loss: StructuredSparseMAPClassifier(
-        "chain", loss=loss, average=average
+    MODELS[f"chain {loss}"] = (
+        "chain",
+        lambda average, loss=loss: StructuredSparseMAPClassifier("chain", loss=loss, average=average),
     )
 MODELS |= {
     "flat mira": ("flat", lambda average: StructuredSparseMAPClassifier(loss="hinge", solver="mira", average=average)),

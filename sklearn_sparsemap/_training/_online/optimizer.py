@@ -45,9 +45,9 @@ _SAMPLES_PER_PENALTY = 4
 # its square root are well below eta0.
 _FIRST_SQUARE = 1e-6
 RECENT = "recent"  # the value of `average` for averages over the last part of a stream
-# Number of steps as which AdaGrad's sums of squared gradients count after evidence that the current weights are worse
-# than before, or that the average is. Smaller values learn a change faster, by longer steps.
-_SURPRISED, _OUTDATED = 64.0, 256.0
+# Number of steps as which AdaGrad's sums of squared gradients count after a change. Smaller values learn a change
+# faster, by longer steps.
+_REMEMBERED = 32.0
 # Largest clock, before all sums are divided by it. Sums in single precision must not overflow.
 _LARGEST_CLOCK = 1e24
 # Largest unit of AdaGrad's sums, before all sums are divided by it; likewise.
@@ -194,10 +194,10 @@ class OnlineOptimizer:
         if clock > 0.0:
             of_average, of_current = self._compare(task, X)
             if recency.is_surprised(of_current):
-                self._fade(_SURPRISED)
+                self._fade(_REMEMBERED)
             if recency.is_outdated(of_average, of_current):
                 recency.restart()
-                self._fade(_OUTDATED)
+                self._fade(_REMEMBERED)
             n_new = self._count_steps(task)
             if clock * recency.factor(n_new) > _LARGEST_CLOCK:
                 self._reset_clock(clock)

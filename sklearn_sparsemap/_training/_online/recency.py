@@ -17,9 +17,9 @@ import numpy as np
 # still learn the change. Larger values forget them faster, and average fewer.
 GROWTH = 3.0
 # Fractions of the wealth that are staked on a sample. Large ones detect large changes soon, small ones small changes.
-_STAKES = np.array([0.5, 0.1])
+_STAKES = np.array([0.9, 0.3])
 # A change is detected if the mean wealth exceeds this number. Larger values detect later, and less often by chance.
-_LEAST_WEALTH = 1000.0
+_LEAST_WEALTH = 100.0
 # Increase of the fraction of wrong parts that is no evidence. Larger values are robust to samples that differ.
 _TOLERATED = 0.05
 # Number of samples from which on their mean number of wrong parts is known well enough to bet.
