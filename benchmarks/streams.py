@@ -83,9 +83,7 @@ def batches(kind, change, seed, n_batches, size, n_features, noise, narrow=False
         if kind == "labels":
             y = (scores > 0.0).astype(int)
         else:
-            if change == "new labels" and k < half:
-                scores[:, 2] = -np.inf
-            elif change != "new labels" and kind not in ("sparse",):
+            if kind != "sparse" and (change != "new labels" or k < half):
                 scores[:, 2] = -np.inf
             y = scores.argmax(axis=1)
         if length > 1:

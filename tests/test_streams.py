@@ -278,7 +278,7 @@ def test_new_labels_of_sets_begin_at_zero(options):
         model.partial_fit(X[k : k + 20], named_sets(X[k : k + 20], "cab"), on_new_labels="add")
     assert model.classes_.tolist() == ["a", "b", "c"]
     before, scores, edges = saved(model, "pickle"), model.decision_function(X), model.edge_scores_.copy()
-    with pytest.raises(ValueError, match="'0'|label"):
+    with pytest.raises(ValueError, match="label"):
         model.partial_fit(X[:2], [{"0"}, {"a"}])
     model.partial_fit(X[200:201], [{"0"}], sample_weight=[0.0], on_new_labels="add")
     assert model.classes_.tolist() == ["a", "b", "c", "0"]

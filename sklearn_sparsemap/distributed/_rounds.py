@@ -192,8 +192,8 @@ class Rounds(Learner):
             falls = len(losses) >= _FEW_ROUNDS and losses[-2] - losses[-1] > _STILL_FALLS * losses[-1]
             if falls and not training._debiases():
                 return (
-                    f"the loss still fell by {losses[-2] / losses[-1] - 1.0:.0%} in the last of n_rounds={self.max_iter} "
-                    "rounds; raise n_rounds"
+                    f"the loss fell by {losses[-2] / losses[-1] - 1.0:.0%} in the last of {self.max_iter} rounds, "
+                    "so raise n_rounds"
                 )
         return ""
 

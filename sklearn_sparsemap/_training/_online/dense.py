@@ -40,9 +40,9 @@ Dense = namedtuple(
         "n_outputs",
         "n_dense",  # number of intercepts and additional scores
         "values",
-        "sums",  # for averaging: the sum over changes, each times the clock before its step (see `CLOCK`); else empty
-        # The state of the step rule for each weight: for AdaGrad its sum of squared gradients (see `FADED`), for MIRA the direction
-        # of the current step (zeros between samples). Empty for other rules.
+        "sums",  # for averaging: the sum over changes, each times the clock before it (see `CLOCK`); else empty
+        # The state of the step rule: for AdaGrad the sum of squared gradients (see `FADED`), for MIRA the
+        # direction of the current step (zeros between samples). Empty for other rules.
         "state",
         "pace",  # see `CLOCK`
     ],

@@ -2,8 +2,8 @@
 
 While labels keep their meaning, an average over all steps is better than the current weights, which are noisy. After a
 change it holds weights for the old meaning, and the current weights are better. So each mini-batch is predicted with
-both, before it is learned. If the average is worse, it restarts; until then it is over all steps. If the current weights are worse than before, the step
-sizes grow.
+both, before it is learned. If the average is worse, it restarts; until then it is over all steps. If the current
+weights are worse than before, the step sizes grow.
 
 Evidence is the wealth of a bettor (e-detectors of Shin, Ramdas and Rinaldo 2023). On each sample, fractions of the
 wealth are staked on a loss that is positive on average only after a change. So a large wealth is unlikely without one.

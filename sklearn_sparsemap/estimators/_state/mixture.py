@@ -41,8 +41,8 @@ def average_states(
         pairs, and its counters are added; its curves and attributes are kept.
     fraction : float, default=None
         The weight in averaged weights of the steps since `start`, in (0, 1]. By default, their fraction of all steps
-        (with ``average="recent"``, of the steps of its window). The first mixtures are far from the optimum, and should have little weight: with ``4 / (t + 3)`` at the t-th
-        mixture, the weight of a mixture grows roughly like t^3.
+        (with ``average="recent"``, of the steps of its window). The first mixtures are far from the optimum, and should
+        have little weight: with ``4 / (t + 3)`` at the t-th mixture, the weight of a mixture grows roughly like t^3.
 
     Returns
     -------
