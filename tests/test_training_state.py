@@ -100,7 +100,7 @@ def test_training_goes_on_from_a_state(case, through_pickle):
 
 def test_sums_are_those_of_the_weights_after_each_step():
     # The penalty is taken after a step.
-    model, total = StructuredSparseMAPClassifier("chain", alpha=0.0), 0.0
+    model, total = StructuredSparseMAPClassifier("chain", alpha=0.0, average=True), 0.0
     X, y = chains(12, 5)
     for x, labels in zip(X, y, strict=True):
         model.partial_fit([x], [labels], classes=["a", "b"])

@@ -55,6 +55,9 @@ class MinibatchOptimizer:
         """Number of mini-batches visited."""
         return self.rule.n_steps
 
+    def follow(self, task, X):
+        """Prepare for a mini-batch of a stream: nothing, because weights are not averaged."""
+
     def model(self):
         """Return the network itself, which further training modifies."""
         return self.network
@@ -90,6 +93,9 @@ class LinearMinibatchOptimizer(OnlineOptimizer):
 
     def __init__(self, model, *, average, columns=None):
         super().__init__(model.dense(), average=average, columns=columns)
+
+    def _count_steps(self, task):
+        return -(-len(task.weights) // self.batch_size)
 
     def epoch(self, task, X, order):
         """Visit samples, rows of a `RaggedArray`, once in this order; return the weighted sum of their losses."""

@@ -144,6 +144,14 @@ class StructureTask(Task):
         self.loss, self.temperature, self.inference = loss, temperature, inference_of(self.structure, loss)
         self.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
 
+    def n_wrong(self, scores, additional, n_jobs):
+        if self.loss == "perceptron" and self.step_weights is None:
+            return super().n_wrong(scores, additional, n_jobs)
+        # The losses with a margin also count structures that are right, but not by the margin.
+        task = self.under("perceptron", 1.0)
+        task.step_weights = None
+        return task.n_wrong(scores, additional, n_jobs)
+
     def smoothness(self):
         n_samples, largest = len(self.row_ptr) - 1, 1.0
         if LOSSES[self.loss].argmax == "gibbs":

@@ -137,6 +137,24 @@ class Task:
         """
         raise NotImplementedError
 
+    def n_wrong(self, scores, additional, n_jobs):
+        """Return the number of wrong parts of each sample: those whose marginals differ from gold by more than half.
+
+        Parameters
+        ----------
+        scores, additional, n_jobs
+            As in `loss_gradient`.
+
+        Returns
+        -------
+        n_wrong : array of shape (n_samples,)
+        """
+        task = self.copy()
+        task.weights = np.ones(len(self.row_ptr) - 1)
+        _, residuals, _, _ = task.loss_gradient(scores, additional, n_jobs)
+        wrong = (np.abs(residuals).reshape(len(scores), -1) > 0.5).sum(axis=1)
+        return np.diff(np.concatenate([[0.0], np.cumsum(wrong)])[self.row_ptr])
+
     def agreement(self, gold, predicted, weights):
         """Compare predictions with gold.
 

@@ -23,6 +23,11 @@ from ._phases import (
 )
 from ._shards import Shard
 
+# Relative fall of the loss in the last round above which a warning says that more rounds are needed. With smaller
+# falls, accuracy was at least 98 % of that of `fit`.
+_STILL_FALLS = 0.1
+# Number of rounds from which on there is such a warning. The loss of the first rounds always falls.
+_FEW_ROUNDS = 5
 _FAN_IN = 8  # maximum number of outcomes that a task adds
 
 
@@ -164,6 +169,7 @@ class Rounds(Learner):
     def run(self, on_iteration):
         training, phase, state = self.training, self.phase, self.state
         engine, before, n_pieces = training.engine, training.reached, training.mixing.n_mixes
+        losses = []
         # A phase may have millions of columns, so it is sent to each worker only once.
         there = engine.submit(_same, phase)
         for number in range(self.max_iter):
@@ -179,8 +185,16 @@ class Rounds(Learner):
             # If the computation of the state failed, this raises the error before the state is stored.
             engine.submit(_nothing, state).result()
             training.reached = [*before, (phase, state)]
-            if on_iteration(loss / max(weight, np.finfo(float).tiny)):
+            losses.append(loss / max(weight, np.finfo(float).tiny))
+            if on_iteration(losses[-1]):
                 break
+        else:
+            falls = len(losses) >= _FEW_ROUNDS and losses[-2] - losses[-1] > _STILL_FALLS * losses[-1]
+            if falls and not training._debiases():
+                return (
+                    f"the loss fell by {losses[-2] / losses[-1] - 1.0:.0%} in the last of {self.max_iter} rounds, "
+                    "so raise n_rounds"
+                )
         return ""
 
 

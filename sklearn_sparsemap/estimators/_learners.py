@@ -479,6 +479,7 @@ def partial_fit_minibatch(estimator, optimizer, task, X, keep=False):
     before, n_inexact = optimizer.n_steps, optimizer.unconverged
     commit_if(estimator, lambda: keep or optimizer.n_steps > before)
     order = np.repeat(np.arange(len(X)), 1 if task.visits is None else task.visits)
+    optimizer.follow(task, X)
     loss = task.epochs(optimizer, X, remember=False)(order)
     check_finite_loss(loss, estimator._step_size)
     estimator.n_iter_ += 1
@@ -503,8 +504,7 @@ def _optimizer_class(estimator, sequential=True):
 
 def adjust_optimizer(estimator, optimizer):
     """Apply an estimator's parameters, which may have changed, to an existing optimiser; return it."""
-    if optimizer.average != estimator.average:
-        raise ValueError("average cannot change between calls of partial_fit; fit a clone")
+    optimizer.set_average(estimator.average)
     if type(optimizer) is not _optimizer_class(estimator):
         raise ValueError("solver cannot change to or from 'mira' between calls of partial_fit; fit a clone")
     return _configured(estimator, optimizer)

@@ -40,15 +40,16 @@ Dense = namedtuple(
         "n_outputs",
         "n_dense",  # number of intercepts and additional scores
         "values",
-        "sums",  # for averaging: the sum over changes, each times the number of steps before it; else empty
-        # The state of the step rule for each weight: for AdaGrad its sum of squared gradients, for MIRA the direction
-        # of the current step (zeros between samples). Empty for other rules.
+        "sums",  # for averaging: the sum over changes, each times the clock before it (see `CLOCK`); else empty
+        # The state of the step rule: for AdaGrad the sum of squared gradients (see `FADED`), for MIRA the
+        # direction of the current step (zeros between samples). Empty for other rules.
         "state",
+        "pace",  # see `CLOCK`
     ],
 )
 # Numba types by the type of the weights. Kernels compute in float64 for all types.
 DENSE = {
-    dtype: by_address([types.int64] * 2 + [floats] * 3, Dense)
+    dtype: by_address([types.int64] * 2 + [floats] * 3 + [FLOATS_OUT], Dense)
     for dtype, floats in (("float64", FLOATS_OUT), ("float32", FLOATS_32_OUT))
 }
 
@@ -70,6 +71,17 @@ N_COUNTERS = 48  # a multiple of 8, the number of integers in a cache line
 NEW_COUNTERS = np.zeros((1, N_COUNTERS), np.int64)
 NEW_COUNTERS[:, FREE : FREE + N_KINDS] = -1
 
+# Entries of `pace`. An average gives step t the weight by which the clock advances. If all steps have the same weight,
+# the clock is the number of steps. The average after T steps is the current weight minus its entry of `sums`, divided
+# by the clock.
+# CLOCK, RATE, START: the clock after step START, and by how much each later step advances it
+# FADED: the state of AdaGrad is in units in which new squared gradients are multiplied by this number, so a larger
+# number fades all earlier ones at once; a power of 2, by which division is exact
+# SKIPPED: number of steps that no longer shorten gradient steps (see shrinkage.py)
+CLOCK, RATE, START, FADED, SKIPPED = range(5)
+# The pace of a new store: steps with equal weights.
+NEW_PACE = np.array([0.0, 1.0, 0.0, 1.0, 0.0])
+
 # The columns of a thread. Columns are cut into pieces, and a score is the sum over the pieces of their partial sums, so
 # it does not depend on the number of threads. A thread has the pieces from `first` to `last`. The entries begins[p, r]
 # to begins[p + 1, r] of row r are in piece p. The scores of consecutive pieces are `stride` apart.
@@ -82,15 +94,21 @@ LINE_OF_FLOATS = 8  # number of float64 in a cache line
 
 
 @kernel
-def add_at(values, sums, index, delta, step):
-    """Add `delta` to a weight, effective from this step on.
+def clock_after(pace, step):
+    """Return the sum of the weights of all steps up to this one."""
+    return pace[CLOCK] + pace[RATE] * (step - pace[START])
+
+
+@kernel
+def add_at(values, sums, index, delta, clock):
+    """Add `delta` to a weight. `clock` is the one before the step.
 
     Functions for single weights take arrays instead of the store, because Numba passes all fields of a store at each
     call.
     """
     values[index] += delta
     if sums.shape[0]:
-        sums[index] += (step - 1.0) * delta
+        sums[index] += clock * delta
 
 
 @kernel

@@ -10,12 +10,13 @@ from ..._core.jit import readonly
 from ...penalties._budget import disjoint_budget_factors, group_budget_factors
 from ...penalties._weight_budget import weight_budget_factors
 from .._curve import BoundedCurve, highest_of
-from .dense import N_RECORDS, N_SHRINKAGES, SINCE, STEP, STOP
+from .dense import N_RECORDS, N_SHRINKAGES, SINCE, SKIPPED, STEP, STOP
 from .optimizer import OnlineOptimizer, mira_rule
 from .pairs import ATOM, COUNT, new_pairs
+from .recency import FADING
 from .rule import DEFAULT_RULE
 from .rules import GRADIENT_STEPS
-from .shrinkage import discard_atoms
+from .shrinkage import discard_atoms, fade_all
 
 _TOL = 1e-8  # duality gap of inference
 PAPER_SCHEDULE = 1000  # samples between two shrinkages in Martins et al. 2011
@@ -26,6 +27,8 @@ _ENTRIES_PER_SAMPLE = 100
 # selected. Larger values take more memory, and fewer groups restart from zero. Of 72 chunking templates, 2**19 and
 # 2**20 select the same ones, and 2**18 almost the same.
 _MAX_WEIGHTS = 2**19
+# Factor of all weights after a change in a stream. Smaller values forget more of what was learned before it.
+_FADED = 0.25
 # Maximum number of times that the number of weights is examined in one call; each takes time linear in the number of
 # samples.
 _MAX_PARTS = 32
@@ -163,11 +166,7 @@ class GroupOptimizer(OnlineOptimizer):
             total = super()._run_epoch(inference, form, rows, targets, order, memory)
             self._keep_curve()
             return total
-        budget = len(self.rule.held), self.rule.budget
-        if self._deferred != budget:
-            # The budget has changed, or weights were loaded.
-            self._steps.end(self.rule, self.store, self.counters, -1, -1)
-            self._deferred = budget
+        self._shrink_scores()
         # Memory is examined at fixed numbers of samples in total, which do not depend on the sizes of calls.
         every = max(PAPER_SCHEDULE, len(order) // _MAX_PARTS)
         first, total = every - self.n_steps % every, 0.0
@@ -179,6 +178,28 @@ class GroupOptimizer(OnlineOptimizer):
                 self._shrink_if_large()
             self._record_size()
         return total
+
+    def _shrink_scores(self):
+        """Shrink the scores if the budget has changed, or weights were loaded, since the last deferred shrinkage."""
+        budget = len(self.rule.held), self.rule.budget
+        if self._deferred != budget:
+            self._steps.end(self.rule, self.store, self.counters, -1, -1)
+            self._deferred = budget
+
+    def follow(self, task, X):
+        if self.defers:
+            self._shrink_scores()
+        super().follow(task, X)
+
+    def _fade(self, n_steps):
+        """Let the step size begin again as after `n_steps` steps, and shrink all weights.
+
+        Later steps then change more: the weights of a perceptron grow with the number of its mistakes.
+        """
+        if self.recency.state[FADING] > n_steps and not self.mira:
+            self.recency.state[FADING] = n_steps
+            self.store.pace[SKIPPED] = self.counters[STEP] - n_steps
+            fade_all(self.store, self.counters, _FADED)
 
     def _survivors(self, rho, most=None):
         """Tell which atoms the budget selects: bool array.

@@ -12,12 +12,31 @@ from ..._core.team import LARGEST_TEAM, LINE
 from ..._core.threads import count_threads, interruptible, together
 from .._columns import N_PIECES
 from .._data import LinearModel, begins_of_pieces, loss_of_target, make_rows, squared_norm
-from .dense import END, FRONT, HELD, NEW_COUNTERS, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, Share
+from .dense import (
+    CLOCK,
+    END,
+    FADED,
+    FRONT,
+    HELD,
+    NEW_COUNTERS,
+    NEW_PACE,
+    PLACE,
+    RATE,
+    START,
+    STEP,
+    STOP,
+    TOP,
+    UNCONVERGED,
+    Dense,
+    Share,
+    clock_after,
+)
 from .epoch import EPOCHS, FAILED
 from .pairs import ARENA, SPARE, Pairs, grow, new_pairs, pairs_have_space
+from .recency import FADING, MAX_COMPARED, WINDOW, Recency
 from .rule import DEFAULT_RULE, Moves, Part, Team
 from .rules import STEPS
-from .scores import LOAD_PAIRS, READ_PAIRS, SUMS_OF_SQUARES
+from .scores import COMPARED_SCORES, LOAD_PAIRS, READ_PAIRS, SUMS_OF_SQUARES
 
 # Number of updates between two proximal steps over all weights, relative to the number of weights. Larger values save
 # time, and penalise less often.
@@ -25,6 +44,14 @@ _SAMPLES_PER_PENALTY = 4
 # Initial sum of squared gradients of AdaGrad. It keeps the first steps of a weight finite; steps for gradients below
 # its square root are well below eta0.
 _FIRST_SQUARE = 1e-6
+RECENT = "recent"  # the value of `average` for averages over the last part of a stream
+# Number of steps as which AdaGrad's sums of squared gradients count after a change. Smaller values learn a change
+# faster, by longer steps.
+_REMEMBERED = 32.0
+# Largest clock, before all sums are divided by it. Sums in single precision must not overflow.
+_LARGEST_CLOCK = 1e24
+# Largest unit of AdaGrad's sums, before all sums are divided by it; likewise.
+_LARGEST_UNIT = 2.0**60
 _NEVER = 2**62  # number of samples between two penalties if there is none
 # Minimum number of multiplications of a block of samples for several threads. With fewer, they would mostly wait for
 # each other. SparseMAP losses need several times as many, because inference takes most of their time, and it is divided
@@ -33,7 +60,7 @@ _WORTH_THREADS, _TIMES_OF_SPARSEMAP = 2**12, 4
 # Maximum number of feature entries for which columns are not cut into pieces, and number of entries by whose columns
 # they are cut.
 _MANY, _SEEN = 2**18, 2**16
-_pairs_have_space = in_python(pairs_have_space)
+_pairs_have_space, _clock_after = in_python(pairs_have_space), in_python(clock_after)
 
 
 def mira_rule(tol, fit_intercept, every, C):
@@ -48,8 +75,8 @@ class OnlineOptimizer:
     ----------
     model : LinearModel
         The initial model, whose type weights and state have. If its `coef` is sparse, only updated weights are stored.
-    average : bool
-        Whether `model` returns the average of the weights after each step.
+    average : bool or "recent"
+        Whether `model` returns the average of the weights after each step. With "recent", `follow` weighs the steps.
     columns : DuplicateColumns, default=None
         The merged columns of `model`.
 
@@ -72,17 +99,18 @@ class OnlineOptimizer:
         dense = np.concatenate([model.intercept, model.additional], dtype=model.coef.dtype)
         n_features, n_outputs = model.coef.shape
         if sparse.issparse(model.coef):
-            options = {"first_state": self._first_state, "average": average, "shrinks": False}
+            options = {"first_state": self._first_state, "average": bool(average), "shrinks": False}
             self._begin(new_pairs(np.zeros(n_features, np.int32), 1, n_outputs, dense, **options), average)
             self._load(model.coef)
             return
         values = np.empty(len(dense) + model.coef.size, dense.dtype)
         values[: len(dense)], values[len(dense) :].reshape(model.coef.shape)[:] = dense, model.coef
         sums, state = np.zeros(len(values) if average else 0, values.dtype), np.full_like(values, self._first_state)
-        self._begin(Dense(n_outputs, len(dense), values, sums, state), average)
+        self._begin(Dense(n_outputs, len(dense), values, sums, state, NEW_PACE.copy()), average)
         self.counters[FRONT] = len(values)
 
     def _begin(self, store, average):
+        self.recency = Recency()
         self.store, self.average, self.n_outputs, self.dtype = store, average, store.n_outputs, str(store.values.dtype)
         self._all_counters = NEW_COUNTERS.copy()
         # The counters of the first thread.
@@ -143,6 +171,81 @@ class OnlineOptimizer:
         model, self.store = self.model(), None
         self.__init__(model, average=self.average, columns=self._columns)
         self.alpha, self.rule = alpha, self.rule._replace(alpha=float(alpha))
+
+    def set_average(self, average):
+        """Set whether steps are weighed, which can change between mini-batches, unlike whether there is an average."""
+        if bool(self.average) != bool(average):
+            raise ValueError("average cannot change between calls of partial_fit; fit a clone")
+        self.average = average
+
+    def follow(self, task, X):
+        """Prepare for a mini-batch of a stream: compare average and current weights on it, and weigh its steps.
+
+        Parameters
+        ----------
+        task : Task
+        X : RaggedArray
+        """
+        if self.average != RECENT:
+            return
+        self.recency = recency = self.recency_now()
+        pace, clock, step = self.store.pace, self.clock, self.counters[STEP]
+        pace[[CLOCK, START]] = clock, step
+        if clock > 0.0:
+            of_average, of_current = self._compare(task, X)
+            if recency.is_surprised(of_current):
+                self._fade(_REMEMBERED)
+            if recency.is_outdated(of_average, of_current):
+                recency.restart()
+                self._fade(_REMEMBERED)
+            n_new = self._count_steps(task)
+            if clock * recency.factor(n_new) > _LARGEST_CLOCK:
+                self._reset_clock(clock)
+                pace[CLOCK] = clock = 1.0
+            pace[RATE] = recency.rate(clock, n_new)
+
+    def recency_now(self):
+        """Return the `Recency` with the steps since the beginning of the last mini-batch."""
+        found = Recency(self.recency.state)
+        found.state[[WINDOW, FADING]] += self.counters[STEP] - self.store.pace[START]
+        return found
+
+    def _fade(self, n_steps):
+        """Let AdaGrad's sums of squared gradients count as at most `n_steps` steps, so that later steps are longer."""
+        evidence, pace, sums = self.recency.state, self.store.pace, self.store.state
+        if evidence[FADING] <= n_steps or not self._first_state:
+            return
+        pace[FADED] *= 2.0 ** np.floor(np.log2(evidence[FADING] / n_steps))
+        evidence[FADING] = n_steps
+        if pace[FADED] > _LARGEST_UNIT:
+            # Weights that were never learned keep their first state.
+            used = sums[: self.counters[FRONT]]
+            np.maximum(used / pace[FADED], self._first_state, out=used)
+            pace[FADED] = 1.0
+
+    def _count_steps(self, task):
+        """Return the number of steps for samples of a stream."""
+        return max(1, len(task.weights) if task.visits is None else int(task.visits.sum()))
+
+    def _compare(self, task, X):
+        """Return the numbers of wrong parts of some samples, with the averaged and with the current weights."""
+        if len(X) > MAX_COMPARED:
+            chosen = np.linspace(0, len(X) - 1, MAX_COMPARED).astype(np.int64)
+            task, X = task.take(chosen), X[chosen]
+        store, rows = self.store, self.rows_of(X.values)
+        averaged, current = np.empty((2, (len(rows.indptr) - 1) * self.n_outputs))
+        COMPARED_SCORES[type(store), self.dtype](store, self.counters, rows, averaged, current)
+        additional, sums = (a[self.n_outputs : store.n_dense].astype(np.float64) for a in (store.values, store.sums))
+        pairs = (averaged, additional - sums / self.clock), (current, additional)
+        return [task.n_wrong(scores.reshape(-1, self.n_outputs), own, self._n_jobs) for scores, own in pairs]
+
+    def _reset_clock(self, clock):
+        """Divide the weights of all steps so far, so that they add up to 1."""
+        store = self.store
+        store.sums[: self.counters[FRONT]] /= clock
+        if isinstance(store, Pairs):
+            store.cumulative[:] /= clock
+            store.last_clock[:] /= clock
 
     def accept_gap(self, tol):
         """Set the duality gap of inference in the next epochs; the scores are divided by the temperature."""
@@ -261,6 +364,11 @@ class OnlineOptimizer:
         return int(self.counters[STEP])
 
     @property
+    def clock(self):
+        """Sum of the weights of all steps in averages; without `Recency`, the number of steps."""
+        return float(_clock_after(self.store.pace, self.counters[STEP]))
+
+    @property
     def unconverged(self):
         """Number of samples whose inference did not converge."""
         return int(self.counters[UNCONVERGED])
@@ -288,13 +396,13 @@ class OnlineOptimizer:
     def model(self):
         """Return the current weights, averaged over all steps if `average`.
 
-        Each sum holds (t - 1) times the change made at step t, so the average of the weights after each of T steps is
-        the current weights minus sum / T.
+        Each sum holds the change made at step t times the clock before it, so the average of the weights after all
+        steps is the current weights minus the sum divided by the clock.
         """
         s = self.store
         places = slice(None if isinstance(s, Dense) else s.n_dense)
         if self.average:
-            values = s.sums[places] / -max(1, int(self.counters[STEP]))
+            values = s.sums[places] / -(self.clock or 1.0)
             values += s.values[places]
         else:
             values = s.values[places].copy()
@@ -307,7 +415,7 @@ class OnlineOptimizer:
         s = self.store
         indptr = np.zeros(len(s.features) + 1, np.int64)
         outputs, weights = np.empty(self.n_held, np.int32), np.empty(self.n_held, self.dtype)
-        READ_PAIRS[self.dtype](s, self.counters, self.average, indptr, outputs, weights)
+        READ_PAIRS[self.dtype](s, self.counters, bool(self.average), indptr, outputs, weights)
         n = indptr[-1]
         if n < self.n_held:
             # Some weights are zero. Only in this case, the arrays are copied.
@@ -326,7 +434,7 @@ def _is_whole(store, counters):
     if isinstance(store, Dense):
         return (n - n_dense) % n_outputs == 0
     n_atoms, n_features = len(store.kept), len(store.features)
-    of_atoms = (store.scale, store.score_scale, store.rho, store.peak, store.cumulative, store.last_step)
+    of_atoms = (store.scale, store.score_scale, store.rho, store.peak, store.cumulative, store.last_clock)
     heads, counts, following, atoms = store.features.astype(np.int64).T
     held, few = np.flatnonzero(counts), np.flatnonzero(counts > 0)
     stops = heads + np.where(counts < 0, n_outputs, counts)

@@ -13,8 +13,8 @@ With scales for atoms, instead of time stamps for features, all weights of an at
 one more multiplication, and a shrinkage needs only `rho`.
 
 `estimators/_state/optimizers.py` and `estimators/_structured/phases.py` read the columns of `features` and the scales.
-The conventions of `dense` hold, too. In `move_pairs`, `values` belong to the features, `residuals` to the outputs,
-`factor` is minus the step size, and `step` the number of the current step.
+The conventions of `dense` hold, too. In `move_pairs`, `values` belong to the features, `residuals` to the outputs, and
+`factor` is minus the step size.
 """
 
 from collections import namedtuple
@@ -22,8 +22,8 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._core.jit import FLOATS_32_OUT, FLOATS_OUT, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, by_address, kernel
-from .dense import END, FREE, FRONT, HELD, N_KINDS, STEP, TOP, add_at
+from ..._core.jit import FLOATS_32_OUT, FLOATS_OUT, PARTS_2D_OUT, PARTS_OUT, by_address, kernel
+from .dense import END, FREE, FRONT, HELD, N_KINDS, NEW_PACE, STEP, TOP, add_at, clock_after
 
 # Columns of `features`: the beginning of the block in the arena (-1 if there is none); the number of its weights,
 # negative for a dense block; the next feature of the same atom with a block (-1 at the end); the atom.
@@ -50,8 +50,9 @@ Pairs = namedtuple(
         "score_scale",  # the factor in scores and averages; less than `scale` if a shrinkage is deferred
         "rho",  # squared norm of the weights of each atom
         "peak",  # largest rho since its last exact computation
-        "cumulative",  # sum of the score scale over the steps up to `last_step`
-        "last_step",
+        "cumulative",  # sum over all steps up to the clock `last_clock` of the score scale, times the step's weight
+        "last_clock",
+        "pace",
     ],
 )
 # Numba types by the type of the weights.
@@ -61,8 +62,7 @@ PAIRS = {
         + [types.float64]
         + [floats] * 3
         + [PARTS_OUT, PARTS_2D_OUT, PARTS_OUT, types.boolean[::1]]
-        + [FLOATS_OUT] * 5
-        + [INTS_OUT],
+        + [FLOATS_OUT] * 7,
         Pairs,
     )
     for dtype, floats in (("float64", FLOATS_OUT), ("float32", FLOATS_32_OUT))
@@ -129,7 +129,8 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrin
         np.zeros(n_atoms),
         np.zeros(n_atoms),
         np.zeros(n_atoms),
-        np.zeros(n_atoms, np.int64),
+        np.zeros(n_atoms),
+        NEW_PACE.copy(),
     )
 
 
@@ -339,14 +340,14 @@ def locate_pairs(store, counters, features, outputs, stride, indices):
 
 
 @kernel
-def scale_until(store, atom, step):
-    """Return the sum of an atom's score scale over all steps up to this one."""
-    return store.cumulative[atom] + store.score_scale[atom] * (step - store.last_step[atom])
+def scale_until(store, atom, clock):
+    """Return the sum of an atom's score scale over all steps up to this clock, each times the step's weight."""
+    return store.cumulative[atom] + store.score_scale[atom] * (clock - store.last_clock[atom])
 
 
 @kernel
-def move_pairs(store, features, values, residuals, indices, factor, step):
-    """Add ``factor * residuals[p] * values[k]`` to the weights at these places, effective from this step on.
+def move_pairs(store, features, values, residuals, indices, factor, clock):
+    """Add ``factor * residuals[p] * values[k]`` to the weights at these places.
 
     Places are as in `locate_pairs`. Feature -1 is the intercept or an additional score, which are in no atom.
 
@@ -360,15 +361,15 @@ def move_pairs(store, features, values, residuals, indices, factor, step):
     indices : int64 array
     factor : float
         Minus the step size.
-    step : int
-        Number of the current step.
+    clock : float
+        The clock before the step.
     """
     n = features.shape[0]
     for p in range(residuals.shape[0]):
         for k in range(n):
             delta, place = factor * residuals[p] * values[k], indices[p * n + k]
             if features[k] < 0:
-                add_at(store.values, store.sums, place, delta, step)
+                add_at(store.values, store.sums, place, delta, clock)
                 continue
             atom = store.features[features[k], ATOM]
             scale = store.scale[atom]
@@ -376,7 +377,7 @@ def move_pairs(store, features, values, residuals, indices, factor, step):
             change = delta / scale
             store.values[place] += change
             if store.sums.shape[0]:
-                store.sums[place] += change * scale_until(store, atom, step - 1)
+                store.sums[place] += change * scale_until(store, atom, clock)
             rho = store.rho[atom] + delta * (2.0 * weight + delta)
             store.rho[atom] = rho
             if rho > store.peak[atom]:
@@ -399,7 +400,7 @@ def discard_atom(store, counters, atom):
     store.rho[atom] = 0.0
     store.peak[atom] = 0.0
     store.cumulative[atom] = 0.0
-    store.last_step[atom] = counters[STEP] - 1
+    store.last_clock[atom] = clock_after(store.pace, counters[STEP] - 1)
 
 
 @kernel
@@ -436,11 +437,11 @@ def measure_cancelled(store):
 
 
 @kernel
-def scale_scores(store, atom, scale, before):
-    """Set the scale of an atom in scores and averages, effective after step `before`."""
+def scale_scores(store, atom, scale, clock):
+    """Set the scale of an atom in scores and averages, effective after this clock."""
     if store.score_scale[atom] != scale:
-        store.cumulative[atom] = scale_until(store, atom, before)
-        store.last_step[atom] = before
+        store.cumulative[atom] = scale_until(store, atom, clock)
+        store.last_clock[atom] = clock
         store.score_scale[atom] = scale
 
 
@@ -450,7 +451,7 @@ def scale_atoms(store, counters, factors):
 
     `rho` is not changed, because the shrinkage has already updated it.
     """
-    before = counters[STEP] - 1
+    clock = clock_after(store.pace, counters[STEP] - 1)
     for atom in range(factors.shape[0]):
         factor = factors[atom]
         if factor == 1.0:
@@ -458,7 +459,7 @@ def scale_atoms(store, counters, factors):
         if factor == 0.0 or store.rho[atom] <= 0.0:
             discard_atom(store, counters, atom)
             continue
-        scale_scores(store, atom, store.score_scale[atom] * factor, before)
+        scale_scores(store, atom, store.score_scale[atom] * factor, clock)
         store.scale[atom] *= factor
         store.peak[atom] *= factor * factor
         if store.scale[atom] < _SMALLEST_SCALE:
@@ -480,3 +481,19 @@ def _absorb_scale(store, atom):
     store.scale[atom] = 1.0
     store.score_scale[atom] /= scale
     store.cumulative[atom] = 0.0
+
+
+@kernel
+def fade_weights(store, counters, factor):
+    """Multiply all weights by a positive factor, effective after the current step."""
+    clock = clock_after(store.pace, counters[STEP])
+    for place in range(store.n_dense):
+        change = (factor - 1.0) * store.values[place]
+        add_at(store.values, store.sums, place, change, clock)
+    for atom in range(store.rho.shape[0]):
+        scale_scores(store, atom, store.score_scale[atom] * factor, clock)
+        store.scale[atom] *= factor
+        store.rho[atom] *= factor * factor
+        store.peak[atom] *= factor * factor
+        if store.scale[atom] < _SMALLEST_SCALE:
+            _absorb_scale(store, atom)

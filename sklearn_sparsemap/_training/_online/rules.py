@@ -35,7 +35,19 @@ from numba import types
 
 from ..._core.jit import FLOATS, INTS_OUT, Entry, by_type, entry, kernel
 from ...losses._kernel import is_inexact
-from .dense import DENSE, SINCE, STEP, UNCONVERGED, Dense, add_at, dense_has_space, locate_dense, score_dense
+from .dense import (
+    DENSE,
+    FADED,
+    SINCE,
+    STEP,
+    UNCONVERGED,
+    Dense,
+    add_at,
+    clock_after,
+    dense_has_space,
+    locate_dense,
+    score_dense,
+)
 from .pairs import PAIRS, Pairs, locate_pairs, move_pairs, pairs_have_space
 from .rule import ROWS_OF, RULE, Steps, end_signature, take_signature
 from .scores import score_pairs
@@ -103,16 +115,18 @@ def _gather(rule, store, counters, rows, sample, r, moves):
 
 
 @kernel
-def _move_by_adagrad(values, sums, squares, index, gradient, rate, step):
-    """Take a step of AdaGrad for a single weight; `rate` is its step size."""
-    squares[index] += gradient * gradient
-    add_at(values, sums, index, -rate * gradient / np.sqrt(squares[index]), step)
+def _move_by_adagrad(values, sums, squares, index, gradient, rate, clock, faded):
+    """Take a step of AdaGrad for a single weight; `rate` is its step size, and `clock` the one before the step."""
+    squares[index] += gradient * gradient * faded
+    add_at(values, sums, index, -rate * gradient / np.sqrt(squares[index] / faded), clock)
 
 
 @kernel
 def _step_adagrad(rule, store, counters, rows, sample, moves):
     """Take the step of AdaGrad for a sample. The arguments are described in the module."""
-    values, sums, squares, step = store.values, store.sums, store.state, counters[STEP]
+    values, sums, squares = store.values, store.sums, store.state
+    faded = store.pace[FADED]
+    clock = clock_after(store.pace, counters[STEP] - 1)
     for r in range(sample.n_rows + 1):
         n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
         # The gradient of the additional scores includes the sample's weight.
@@ -121,18 +135,19 @@ def _step_adagrad(rule, store, counters, rows, sample, moves):
             for k in range(n):
                 place = moves.indices[p * n + k]
                 gradient = weight * moves.values[k] * moves.residuals[p]
-                _move_by_adagrad(values, sums, squares, place, gradient, moves.times[k] * rule.eta0, step)
+                _move_by_adagrad(values, sums, squares, place, gradient, moves.times[k] * rule.eta0, clock, faded)
 
 
 @kernel
 def _step_gradient(rule, store, counters, rows, sample, moves):
     """Take a gradient step for a sample. The arguments are described in the module."""
-    eta = step_size(rule, counters[STEP])
+    eta = step_size(rule, store.pace, counters[STEP])
+    clock = clock_after(store.pace, counters[STEP] - 1)
     for r in range(sample.n_rows + 1):
         n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
         factor = -eta * (sample.weight if r < sample.n_rows else 1.0)
         residuals = moves.residuals[:n_wrong]
-        move_pairs(store, moves.features[:n], moves.values, residuals, moves.indices, factor, counters[STEP])
+        move_pairs(store, moves.features[:n], moves.values, residuals, moves.indices, factor, clock)
 
 
 @kernel
@@ -141,6 +156,7 @@ def _step_mira(rule, store, counters, rows, sample, moves):
     if not sample.loss > 0.0:
         return
     values, sums, direction, norm_squared = store.values, store.sums, store.state, 0.0
+    clock = clock_after(store.pace, counters[STEP] - 1)
     for j in range(sample.additional_residual.shape[0]):
         sample.additional_residual[j] /= sample.weight
     for r in range(sample.n_rows + 1):
@@ -158,20 +174,22 @@ def _step_mira(rule, store, counters, rows, sample, moves):
         for p in range(n_wrong):
             for k in range(n):
                 place = moves.indices[p * n + k]
-                add_at(values, sums, place, -length * moves.times[k] * direction[place], counters[STEP])
+                add_at(values, sums, place, -length * moves.times[k] * direction[place], clock)
                 direction[place] = 0.0
 
 
 def _penalise(rule, store, counters, first, stop):
     """Take a proximal step for the squared norm of the weights in a range of places, in the metric of AdaGrad."""
     rate = rule.eta0 * rule.alpha * counters[SINCE]
+    faded = store.pace[FADED]
+    clock = clock_after(store.pace, counters[STEP])
     counters[SINCE] = 0
     for place in range(first, stop):
         w = store.values[place]
         if w != 0.0:
-            shrunk = w / (1.0 + rate / np.sqrt(store.state[place]))
+            shrunk = w / (1.0 + rate / np.sqrt(store.state[place] / faded))
             if store.sums.shape[0]:
-                store.sums[place] += counters[STEP] * (shrunk - w)
+                store.sums[place] += clock * (shrunk - w)
             store.values[place] = shrunk
 
 
@@ -252,8 +270,10 @@ _penalise_now = kernel(_penalise)
 def _step_batch(rule, store, counters, gradient):
     """Take a step of AdaGrad for all weights, given the gradient of a mini-batch, then the step of the penalty."""
     step = counters[STEP] + 1
+    faded = store.pace[FADED]
+    clock = clock_after(store.pace, counters[STEP])
     for place in range(gradient.shape[0]):
-        _move_by_adagrad(store.values, store.sums, store.state, place, gradient[place], rule.eta0, step)
+        _move_by_adagrad(store.values, store.sums, store.state, place, gradient[place], rule.eta0, clock, faded)
     # The penalty belongs to the same step.
     counters[SINCE] = 1
     _penalise_now(rule, store, counters, store.n_outputs, gradient.shape[0])

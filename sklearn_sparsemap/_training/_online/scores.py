@@ -8,8 +8,9 @@ from numba import types
 
 from ..._core.jit import FLOATS, FLOATS_32_OUT, FLOATS_OUT, INTS, INTS_OUT, PARTS_OUT, entry, kernel
 from ..._core.team import prefetch
-from .dense import STEP, add_weights, begin_scores, fetch_ahead, is_far
-from .pairs import ATOM, COUNT, HEAD, PAIRS, block_of, locate_pairs, move_pairs, scale_until
+from .dense import DENSE, STEP, Dense, add_weights, begin_scores, clock_after, fetch_ahead, is_far
+from .pairs import ATOM, COUNT, HEAD, PAIRS, Pairs, block_of, locate_pairs, move_pairs, scale_until
+from .rule import ROWS_OF
 
 
 @kernel
@@ -82,24 +83,61 @@ def _read_pairs(store, counters, average, indptr, outputs, weights):
     indptr, outputs, weights : arrays
         Output: the CSR matrix.
     """
-    step = counters[STEP]
+    clock = clock_after(store.pace, counters[STEP])
     at = 0
     for f in range(store.features.shape[0]):
         indptr[f] = at
         if store.features[f, COUNT] == 0:
             continue
         atom = store.features[f, ATOM]
-        so_far = scale_until(store, atom, step)
+        so_far = scale_until(store, atom, clock)
         start, stop = block_of(store, f)
         for place in range(start, stop):
             weight = store.values[place] * store.score_scale[atom]
-            if average and step > 0:
-                weight = (store.values[place] * so_far - store.sums[place]) / step
+            if average and clock > 0.0:
+                weight = (store.values[place] * so_far - store.sums[place]) / clock
             if weight != 0.0:
                 outputs[at] = place - start if store.features[f, COUNT] < 0 else store.outputs[place]
                 weights[at] = weight
                 at += 1
     indptr[store.features.shape[0]] = at
+
+
+def _compare_dense(store, counters, rows, averaged, current):
+    """Compute the scores of rows with the averaged and with the current weights: arrays of (n_rows * n_outputs,)."""
+    clock, n_outputs = clock_after(store.pace, counters[STEP]), store.n_outputs
+    has_data = rows.data.shape[0] != 0
+    for r in range(rows.indptr.shape[0] - 1):
+        for j in range(n_outputs):
+            current[r * n_outputs + j] = store.values[j]
+            averaged[r * n_outputs + j] = store.values[j] - store.sums[j] / clock
+        for at in range(rows.indptr[r], rows.indptr[r + 1]):
+            value, first = np.float64(rows.data[at]) if has_data else 1.0, store.n_dense + rows.indices[at] * n_outputs
+            for j in range(n_outputs):
+                weight = store.values[first + j]
+                current[r * n_outputs + j] += value * weight
+                averaged[r * n_outputs + j] += value * (weight - store.sums[first + j] / clock)
+
+
+def _compare_pairs(store, counters, rows, averaged, current):
+    """Compute the scores of rows as `_compare_dense` does."""
+    clock, n_outputs = clock_after(store.pace, counters[STEP]), store.n_outputs
+    has_data = rows.data.shape[0] != 0
+    for r in range(rows.indptr.shape[0] - 1):
+        for j in range(n_outputs):
+            current[r * n_outputs + j] = store.values[j]
+            averaged[r * n_outputs + j] = store.values[j] - store.sums[j] / clock
+        for at in range(rows.indptr[r], rows.indptr[r + 1]):
+            value, f = np.float64(rows.data[at]) if has_data else 1.0, rows.indices[at]
+            if store.features[f, COUNT] == 0:
+                continue
+            atom = store.features[f, ATOM]
+            scale, so_far = store.score_scale[atom], scale_until(store, atom, clock)
+            start, stop = block_of(store, f)
+            for place in range(start, stop):
+                at_output = r * n_outputs + (place - start if store.features[f, COUNT] < 0 else store.outputs[place])
+                current[at_output] += value * store.values[place] * scale
+                averaged[at_output] += value * (store.values[place] * so_far - store.sums[place]) / clock
 
 
 def _sum_of_squares(store, multiplicity):
@@ -122,13 +160,18 @@ def _load_pairs(store, counters, indptr, outputs, weights):
         feature[0] = f
         here = outputs[indptr[f] : indptr[f + 1]]
         locate_pairs(store, counters, feature, here, 1, places)
-        move_pairs(store, feature, one, weights[indptr[f] : indptr[f + 1]], places, 1.0, 1)
+        move_pairs(store, feature, one, weights[indptr[f] : indptr[f + 1]], places, 1.0, 0.0)
 
 
 # Functions by the type of the weights.
 READ_PAIRS = {
     dtype: entry(types.void(store, INTS_OUT, types.boolean, INTS_OUT, PARTS_OUT, floats))(_read_pairs)
     for (dtype, store), floats in zip(PAIRS.items(), (FLOATS_OUT, FLOATS_32_OUT))
+}
+COMPARED_SCORES = {
+    (store, dtype): entry(types.void(of_store[dtype], INTS_OUT, rows, FLOATS_OUT, FLOATS_OUT))(function)
+    for store, of_store, function in ((Dense, DENSE, _compare_dense), (Pairs, PAIRS, _compare_pairs))
+    for dtype, rows in ROWS_OF.items()
 }
 SUMS_OF_SQUARES = {dtype: entry(types.float64(store, FLOATS))(_sum_of_squares) for dtype, store in PAIRS.items()}
 LOAD_PAIRS = {

@@ -14,15 +14,15 @@ from numba import types
 
 from ..._core.jit import INTS_OUT, Entry, copy_into, entry, kernel
 from ...penalties._shrink import shrink
-from .dense import HELD, N_RECORDS, N_SHRINKAGES, SINCE, STEP
-from .pairs import PAIRS, count_held, discard_atom, measure_cancelled, scale_atoms, scale_scores
+from .dense import HELD, N_RECORDS, N_SHRINKAGES, SINCE, SKIPPED, STEP, clock_after
+from .pairs import PAIRS, count_held, discard_atom, fade_weights, measure_cancelled, scale_atoms, scale_scores
 from .rule import end_signature
 
 
 @kernel
-def step_size(rule, step):
+def step_size(rule, pace, step):
     """Return the step size of a step, counted from 1."""
-    return rule.eta0 / np.sqrt(np.ceil(step / rule.period))
+    return rule.eta0 / np.sqrt(np.ceil((step - pace[SKIPPED]) / rule.period))
 
 
 @kernel
@@ -54,11 +54,12 @@ def _defer_shrinkage(rule, store, counters, before):
     strength = _enforce_budget(rule, store, rho, factors)
     # The weights are sums of the gradients of all samples so far, so one strength applies to all steps.
     step = max(1, counters[STEP])
-    rule.sigma[1] = strength / (step_size(rule, step) * step)
+    rule.sigma[1] = strength / (step_size(rule, store.pace, step) * step)
     if strength > 0.0:
         rule.sigma[0] = rule.sigma[1]
+    clock = clock_after(store.pace, before)
     for atom in range(factors.shape[0]):
-        scale_scores(store, atom, store.scale[atom] * factors[atom], before)
+        scale_scores(store, atom, store.scale[atom] * factors[atom], clock)
 
 
 @kernel
@@ -68,7 +69,7 @@ def _shrink_groups(rule, store, counters):
     The strength is in units of the objective. Groups are shrunk by the strength times the step size, times the number
     of samples since the last shrinkage.
     """
-    rate = step_size(rule, counters[STEP]) * counters[SINCE]
+    rate = step_size(rule, store.pace, counters[STEP]) * counters[SINCE]
     counters[SINCE] = 0
     record(rule, counters)
     measure_cancelled(store)
@@ -125,3 +126,9 @@ def discard_atoms(store, counters, kept):
     for atom in range(kept.shape[0]):
         if not kept[atom]:
             discard_atom(store, counters, atom)
+
+
+@entry(types.void(PAIRS["float64"], INTS_OUT, types.float64))
+def fade_all(store, counters, factor):
+    """Multiply all weights by a positive factor, effective after the current step."""
+    fade_weights(store, counters, factor)

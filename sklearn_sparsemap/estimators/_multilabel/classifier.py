@@ -23,6 +23,7 @@ from ..._core.validation import (
     POSITIVE_INT,
     Number,
     PairOf,
+    check_choice,
     check_parameters,
     check_positive,
     check_sample_weight,
@@ -49,6 +50,7 @@ from .data import (
     validate_samples,
 )
 from .decisions import ObservedLabelSets, Tuning
+from .new_labels import add_labels
 from .solvers import AUTO_DROPOUT, SOLVERS, choose_solver
 
 if TYPE_CHECKING:
@@ -70,6 +72,10 @@ _NETWORK_RATE = 0.001
 # Without hidden layers, weights start at zero and have a longer way. Epochs of few steps need long steps; with many
 # steps, long ones make the final weights noisy.
 _LINEAR_RATES, _FEW_STEPS = (0.003, 0.01), 2
+# In streams: the number of samples in a step, and the learning rates of linear scores and of networks. Smaller steps of
+# more samples learn too little from one visit. Chosen by the prequential accuracy on the development streams of
+# benchmarks/streams.py; see doc/notes/streams.md.
+_STREAM_BATCH_SIZE, _STREAM_RATES = 8, (0.015, 0.01)
 
 
 class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
@@ -113,13 +119,15 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         edge scores is 1e-3, or the second number of a pair.
     eta0 : float, or a pair (float or None, float), default=None
         Learning rate of Adam. The second number of a pair is the rate for the edge scores. Default: 0.001 for networks.
-        For linear scores, between 0.01 if an epoch has one or two mini-batches, and 0.003 if it has twenty or more;
-        0.01 in streams.
+        For linear scores, between 0.01 if an epoch has one or two mini-batches, and 0.003 if it has twenty or more. In
+        `partial_fit` and `ParameterMixing`, which visit samples once or a few times: 0.015 for linear scores, 0.01 for
+        networks.
     dropout : float, default=None
         Fraction of the hidden units that are dropped at each step of training. Default: 0.3 for
         ``hidden_layer_sizes="auto"``, else 0.
     batch_size : int, default=None
-        Number of samples in a mini-batch. Default: 64 (or all, if there are fewer).
+        Number of samples in a mini-batch. Default: 64 (or all, if there are fewer); in `partial_fit` and
+        `ParameterMixing` 8.
     max_iter : int, default=None
         Maximum number of epochs of Adam (default: 200), or of iterations of L-BFGS (default: 1000).
     tol : float, default=None
@@ -207,7 +215,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         Number of training samples that violated a constraint and were left out.
     n_features_in_, n_iter_ : int
     loss_curve_ : list of float
-        Mean loss during each epoch plus the penalty (`partial_fit`: mean loss of each mini-batch).
+        Mean loss during each epoch plus the penalty (`partial_fit`: mean loss of each mini-batch; of several
+        consecutive ones after 2048 calls).
     validation_scores_ : list of float
         With early stopping: the score after each epoch.
 
@@ -410,6 +419,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         y: Any,
         classes: Sequence[Any] | NDArray[Any] | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        on_new_labels: Literal["raise", "add"] = "raise",
     ) -> Self:
         """Learn from a mini-batch: one pass over its samples, in their order.
 
@@ -420,6 +431,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         classes : array-like of shape (n_labels,), default=None
             All labels that can occur. Required at the first call, except for an indicator matrix, whose columns they
             name.
+        on_new_labels : {"raise", "add"}, default="raise"
+            Whether a label of `y` that is not in `classes_` raises an error, or is added, with weights of zero and
+            without edges. New labels are names in collections, new columns of a DataFrame, or new values of a 1-D `y`.
+            They follow the present ones in `classes_` (for a 1-D `y`, labels remain sorted). With ``"add"``, `classes`
+            is not required. Each call with new labels copies all weights.
 
         Returns
         -------
@@ -430,12 +446,17 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         ValueError
             As `fit` does; also if the labels differ from those of the first call.
         """
+        check_choice("on_new_labels", on_new_labels, ("raise", "add"))
+        if on_new_labels == "add":
+            self._check_params()
+            given = add_labels(self, y, classes)
+            classes = None if self.__sklearn_is_fitted__() else given
         task, X = self._prepare_stream(X, y, classes, sample_weight)
         if task is None:
             return self
         self._learned = FittedState(optimizer=self._configure(self._learned.optimizer, len(X), stream=True))
         self._tune_along(task, X)
-        self.loss_curve_.append(partial_fit_minibatch(self, self._learned.optimizer, task, X))
+        self._record_loss(partial_fit_minibatch(self, self._learned.optimizer, task, X))
         return self
 
     def _prepare_stream(self, X, y, classes=None, sample_weight=None):
@@ -530,21 +551,39 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             return set(names_in(samples))
         return None if sparse.issparse(y) or np.ndim(y) == 2 else set(np.asarray(keep_text(y)).tolist())
 
-    def _configure_epoch(self, n_samples, number=0):
-        self._learned = FittedState(optimizer=self._configure(self._learned.optimizer, n_samples))
+    def _configure_epoch(self, n_samples, number=None):
+        # Rounds of `distributed`, which are numbered, are few.
+        options = {} if number is None else {"stream": True, "fraction": 1.0 / np.sqrt(number + 1.0)}
+        self._learned = FittedState(optimizer=self._configure(self._learned.optimizer, n_samples, **options))
 
     def _reset_pass(self):
         self.n_violations_ = 0
 
-    def _configure(self, optimizer, n_samples, stream=False):
-        """Set an optimiser's parameters, which may have changed since it was made; return it."""
-        batch_size = min(n_samples, _BATCH_SIZE if self.batch_size is None else self.batch_size)
+    def _configure(self, optimizer, n_samples, stream=False, fraction=1.0):
+        """Set an optimiser's parameters, which may have changed since it was made; return it.
+
+        Parameters
+        ----------
+        optimizer : MinibatchOptimizer
+        n_samples : int
+            Number of samples in an epoch.
+        stream : bool, default=False
+            Whether samples are visited once or a few times, which needs more and longer steps.
+        fraction : float, default=1.0
+            Factor of the learning rate by default.
+        """
+        usual = _STREAM_BATCH_SIZE if stream else _BATCH_SIZE
+        batch_size = min(n_samples, usual if self.batch_size is None else self.batch_size)
         rate, edge_rate = pair_of(self.eta0, None)
-        if rate is None and len(optimizer.network.coefs) > 1:
-            rate = _NETWORK_RATE
-        elif rate is None:
-            n_steps = 1.0 if stream else n_samples / batch_size
-            rate = float(np.clip(_LINEAR_RATES[1] * np.sqrt(_FEW_STEPS / n_steps), *_LINEAR_RATES))
+        if rate is None:
+            is_network = len(optimizer.network.coefs) > 1
+            if stream:
+                rate = fraction * _STREAM_RATES[is_network]
+            elif is_network:
+                rate = _NETWORK_RATE
+            else:
+                n_steps = n_samples / batch_size
+                rate = float(np.clip(_LINEAR_RATES[1] * np.sqrt(_FEW_STEPS / n_steps), *_LINEAR_RATES))
         alpha, edge_alpha = pair_of(self.alpha, _EDGE_ALPHA)
         dropout = AUTO_DROPOUT if isinstance(self.hidden_layer_sizes, str) else 0.0
         optimizer.configure(

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Self
+from ..._training._curve import BoundedCurve, mean_of
 from .optimizers import read_optimizer, write_optimizer
 from .state import TrainingState
 
@@ -115,6 +116,18 @@ class TrainingStateMixin:
         optimizer = write_optimizer(state, getattr(self, "_new_optimizer", None), rng)
         self._learned = FittedState(optimizer=optimizer)
         return self
+
+    def _record_loss(self, loss):
+        """Append the loss of a mini-batch to `loss_curve_`, which has a bounded number of entries.
+
+        `_losses` has the numbers of losses that the entries represent. It is made again if the curve is another one,
+        such as that of `fit`.
+        """
+        losses = vars(self).get("_losses")
+        if losses is None or losses.entries != self.loss_curve_:
+            losses = BoundedCurve.of(mean_of, self.loss_curve_)
+        losses.append(loss)
+        self._losses, self.loss_curve_ = losses, losses.entries
 
     def _outcome(self, monitor, model):
         """Return the attributes that a fit sets at its end, for its final model. `Monitor` calls it."""

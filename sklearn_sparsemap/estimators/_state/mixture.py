@@ -13,7 +13,7 @@ import numpy as np
 from ..._core.annotations import ArrayLike, Sequence
 from ..._core.validation import quoted
 from .optimizers import BLANK
-from .state import TrainingState
+from .state import LENGTH, NEW_RECENCY, UNIT, TrainingState
 
 # Attributes that must be equal in all states that are averaged.
 _MUST_AGREE = ("optimizer", "shape", "holds_pairs", "dtype")
@@ -40,9 +40,9 @@ def average_states(
         The state whose ``start.without_history()`` was the common start of all workers. Its sums, for the remaining
         pairs, and its counters are added; its curves and attributes are kept.
     fraction : float, default=None
-        The weight in averaged weights of the steps since `start`, in (0, 1]. By default, their fraction of all steps.
-        The first mixtures are far from the optimum, and should have little weight: with ``4 / (t + 3)`` at the t-th
-        mixture, the weight of a mixture grows roughly like t^3.
+        The weight in averaged weights of the steps since `start`, in (0, 1]. By default, their fraction of all steps
+        (with ``average="recent"``, of the steps of its window). The first mixtures are far from the optimum, and should
+        have little weight: with ``4 / (t + 3)`` at the t-th mixture, the weight of a mixture grows roughly like t^3.
 
     Returns
     -------
@@ -101,8 +101,15 @@ def partial_mixture(state, factor):
     found.factor = factor
     if "n_since" in state.counters:
         found.counters = state.counters | {"n_since": factor * state.counters["n_since"]}
-    found.dense = {name: values if name == "sums" else factor * values for name, values in state.dense.items()}
-    found.pairs = {name: values if name == "sums" else factor * values for name, values in state.pairs.items()}
+    factors = {} if state.recency is None else {"sums": state._length[1], "squares": factor / state.recency[UNIT]}
+    if state.recency is not None:
+        # The states of workers may have different units.
+        found.recency = NEW_RECENCY.copy()
+        found.recency[[0, LENGTH]] = state.recency[LENGTH]
+    for part in ("dense", "pairs"):
+        slots = {name: factors.get(name, 1.0 if name == "sums" else factor) for name in getattr(state, part)}
+        multiplied = {n: v if slots[n] == 1.0 else slots[n] * v for n, v in getattr(state, part).items()}
+        setattr(found, part, multiplied)
     if state.groups is not None:
         found.groups = state.groups | {"norms": None, "sigma": factor * state.groups["sigma"]}
     return found
@@ -117,6 +124,9 @@ def add_partial(first, second):
     found.counters = {name: n + second.counters[name] for name, n in first.counters.items()}
     if first.optimizer == "adam":
         found.counters["n_steps"] = max(first.n_steps, second.n_steps)
+    if first.recency is not None:
+        found.recency = NEW_RECENCY.copy()
+        found.recency[[0, LENGTH]] = first.recency[LENGTH] + second.recency[LENGTH]
     if first.groups is not None:
         one, other = first.groups, second.groups
         held = np.maximum(one["held"], other["held"])
@@ -155,7 +165,12 @@ def finish_mixture(total, start=None, fraction=None):
     if start is None:
         return found
     if "sums" in start.dense:
-        own, before = _scales_of_sums(total.n_steps, start.n_steps, fraction)
+        n_new, (n_before, unit) = total._length[0], start._length
+        own, before = _scales_of_sums(n_new, n_before, fraction)
+        before *= unit
+        if start.recency is not None:
+            found.recency = start.recency.copy()
+            found.recency[[0, 1, UNIT, LENGTH]] = n_new + n_before, 1.0, 1.0, n_new + n_before
         found.dense["sums"] = own * found.dense["sums"] + before * start.dense["sums"]
         if start.pairs:
             at = np.searchsorted(found.indices, start.indices)

@@ -9,9 +9,10 @@ from ..._training._curve import BoundedCurve, highest_of
 from ..._training._data import LinearModel
 from ..._training._minibatch import LinearMinibatchOptimizer, MinibatchOptimizer
 from ..._training._network import Network
-from ..._training._online.dense import N_SHRINKAGES, SINCE, STEP, UNCONVERGED, Dense
-from ..._training._online.optimizer import MiraOptimizer, OnlineOptimizer
+from ..._training._online.dense import FADED, N_SHRINKAGES, RATE, SINCE, SKIPPED, START, STEP, UNCONVERGED, Dense
+from ..._training._online.optimizer import RECENT, MiraOptimizer, OnlineOptimizer
 from ..._training._online.pairs import ATOM, COUNT, HEAD
+from ..._training._online.recency import Recency
 
 # Optimisers of linear models by their names, and those of AdaGrad.
 _LINEAR = {cls.state_name: cls for cls in (OnlineOptimizer, MiraOptimizer, LinearMinibatchOptimizer)}
@@ -46,17 +47,23 @@ def write_optimizer(state, make_groups=None, rng=None):
         _write_groups(state, optimizer)
     else:
         coef = state.coef() if state.holds_pairs else np.zeros(state.shape, state.dtype)
-        optimizer = _LINEAR[state.optimizer](LinearModel(coef, intercept, additional), average="sums" in state.dense)
+        average = RECENT if state.recency is not None else "sums" in state.dense
+        optimizer = _LINEAR[state.optimizer](LinearModel(coef, intercept, additional), average=average)
     for place, name in _COUNTERS.items():
         optimizer.counters[place] = counters[name]
     store, n = optimizer.store, optimizer.store.n_dense
+    if state.recency is not None:
+        clock, rate, unit, skipped, *evidence = state.recency.tolist()
+        store.pace[:] = clock, rate, counters["n_steps"], unit, skipped
+        optimizer.recency = Recency(evidence)
+    clock = optimizer.clock
     if state.holds_pairs:
-        _, at, _, so_far = _pairs_of(store, counters["n_steps"])
+        _, at, _, so_far = _pairs_of(store, clock)
     else:
-        at, so_far = state.indices + n, float(counters["n_steps"])
+        at, so_far = state.indices + n, clock
         store.values[at] = state.pairs["weights"]
     if "sums" in state.dense:
-        store.sums[:n] = counters["n_steps"] * store.values[:n] - state.dense["sums"]
+        store.sums[:n] = clock * store.values[:n] - state.dense["sums"]
         store.sums[at] = store.values[at] * so_far - state.pairs["sums"]
     if "squares" in state.dense:
         store.state[:n], store.state[at] = state.dense["squares"], state.pairs["squares"]
@@ -68,7 +75,7 @@ def write_optimizer(state, make_groups=None, rng=None):
 _COUNTERS = {STEP: "n_steps", UNCONVERGED: "n_inexact", SINCE: "n_since", N_SHRINKAGES: "n_shrinkages"}
 
 
-def _touched_of(store, first_state, n_steps):
+def _touched_of(store, first_state, clock):
     """Find the weights of a dense store that differ from their initial values; the result is that of `_pairs_of`."""
     values, sums, state = (array[store.n_dense :] for array in (store.values, store.sums, store.state))
     touched = values != 0.0
@@ -77,10 +84,10 @@ def _touched_of(store, first_state, n_steps):
     if len(state):
         touched |= state != first_state
     indices = np.flatnonzero(touched)
-    return indices, indices + store.n_dense, 1.0, float(n_steps)
+    return indices, indices + store.n_dense, 1.0, clock
 
 
-def _pairs_of(store, n_steps):
+def _pairs_of(store, clock):
     """Find the weights in a store of pairs.
 
     Returns
@@ -90,7 +97,7 @@ def _pairs_of(store, n_steps):
     at : int array
         Place of each weight in the store.
     scale, so_far : arrays
-        Factor of each stored value: the current one, and its sum over all steps.
+        Factor of each stored value: the current one, and its weighted sum over all steps.
     """
     features = np.flatnonzero(store.features[:, COUNT])
     starts, counts = (store.features[features, column].astype(np.int64) for column in (HEAD, COUNT))
@@ -105,23 +112,24 @@ def _pairs_of(store, n_steps):
     indices, at = feature * store.n_outputs + outputs[exists], at[exists]
     order = np.argsort(indices, kind="stable")
     atoms = store.features[feature[order], ATOM]
-    so_far = store.cumulative + store.score_scale * (n_steps - store.last_step)
+    so_far = store.cumulative + store.score_scale * (clock - store.last_clock)
     return indices[order], at[order], store.scale[atoms], so_far[atoms]
 
 
 def _read_store(optimizer):
     store, n = optimizer.store, optimizer.store.n_dense
     counters = {name: int(optimizer.counters[place]) for place, name in _COUNTERS.items()}
+    clock = optimizer.clock
     if isinstance(store, Dense):
-        indices, at, scale, so_far = _touched_of(store, optimizer._first_state, counters["n_steps"])
+        indices, at, scale, so_far = _touched_of(store, optimizer._first_state, clock)
     else:
-        indices, at, scale, so_far = _pairs_of(store, counters["n_steps"])
+        indices, at, scale, so_far = _pairs_of(store, clock)
     dtype = store.values.dtype
     dense = {"weights": store.values[:n].copy()}
     pairs = {"weights": (store.values[at] * scale).astype(dtype, copy=False)}
     if optimizer.average:
-        # The store holds each change times the number of earlier steps.
-        dense["sums"] = counters["n_steps"] * store.values[:n] - store.sums[:n]
+        # The store holds each change times the clock before it.
+        dense["sums"] = clock * store.values[:n] - store.sums[:n]
         pairs["sums"] = (store.values[at] * so_far - store.sums[at]).astype(dtype, copy=False)
     if optimizer.state_name in _WITH_SQUARES:
         dense["squares"], pairs["squares"] = store.state[:n].copy(), store.state[at]
@@ -134,7 +142,16 @@ def _read_store(optimizer):
         "pairs": pairs,
         "counters": counters,
         "groups": _read_groups(optimizer) if optimizer.state_name == "groups" else None,
+        "recency": _read_recency(optimizer) if optimizer.average else None,
     }
+
+
+def _read_recency(optimizer):
+    """Return the recency of a state; None if all steps have the same weight."""
+    pace = optimizer.store.pace
+    if optimizer.average != RECENT and pace[START] == 0.0:
+        return None
+    return np.concatenate([[optimizer.clock, pace[RATE], pace[FADED], pace[SKIPPED]], optimizer.recency_now().state])
 
 
 def _read_groups(optimizer):

@@ -13,7 +13,13 @@ from scipy import sparse
 
 from ..._core.annotations import Any, NDArray
 from ..._core.indices import are_indices
+from ..._training._online.recency import N_STATE, WINDOW, Recency
 
+# Entries of `recency`: the clock, its rate, the unit of squared gradients and the number of skipped steps (see
+# `_training/_online/dense.py`), then those of a `Recency`.
+_N_OF_PACE = 4
+UNIT, LENGTH, N_RECENCY = 2, _N_OF_PACE + WINDOW, _N_OF_PACE + N_STATE
+NEW_RECENCY = np.concatenate([[0.0, 1.0, 1.0, 0.0], Recency().state])
 # Optimisers with weights for pairs of a feature and an output.
 _OF_PAIRS = ("online", "mira", "minibatch", "groups")
 
@@ -26,7 +32,8 @@ class TrainingState:
     stored. Each weight has a value in each slot; all values have the type of the estimator's weights:
 
     - ``"weights"``: the weight itself, after the last step;
-    - ``"sums"``, if weights are averaged: the sum of its values after each of the `n_steps` steps;
+    - ``"sums"``, if weights are averaged: the sum of its values after each of the `n_steps` steps, with
+      ``average="recent"`` times the weights of the steps;
     - ``"squares"`` (AdaGrad): the sum of its squared gradients;
     - ``"first"`` and ``"second"`` (Adam): the moments of its gradient.
 
@@ -51,6 +58,10 @@ class TrainingState:
         For `GroupLassoPerceptron`: ``norms`` of the groups; ``sigma``, the last nonzero strength of a shrinkage and the
         mean over all shrinkages; ``kept``, the atoms that survived the last shrinkage; ``curve``, the number of weights
         by the number of samples; and ``held``, the maximum number of weights of each atom so far.
+    recency : ndarray or None
+        With ``average="recent"``: the sum of the weights of all steps, by how much the latest step raised it, the unit
+        of ``"squares"``, the number of steps that do not shorten later ones, that of the average, and evidence of a
+        change. Slots are in these units.
     progress : dict
         ``n_iter_`` and ``loss_curve_`` of the estimator.
     attributes : dict
@@ -86,12 +97,13 @@ class TrainingState:
         pairs: dict[str, NDArray[np.floating]],
         counters: dict[str, int],
         groups: dict[str, Any] | None = None,
+        recency: NDArray[np.float64] | None = None,
         progress: dict[str, Any] | None = None,
         attributes: dict[str, Any] | None = None,
     ) -> None:
         self.optimizer, self.shape, self.holds_pairs = optimizer, shape, holds_pairs
         self.dense, self.indices, self.pairs = dense, indices, pairs
-        self.counters, self.groups = counters, groups
+        self.counters, self.groups, self.recency = counters, groups, recency
         self.progress, self.attributes = progress or {}, attributes or {}
 
     def _check(self):
@@ -116,6 +128,14 @@ class TrainingState:
                 if not isinstance(values, np.ndarray) or values.shape != (n,) or values.dtype != dtype:
                     raise ValueError(f"the slot {name!r} must hold {n} numbers of {dtype}")
         self._check_counters()
+        recency = self.recency
+        if recency is not None and (
+            not isinstance(recency, np.ndarray)
+            or recency.dtype != np.float64
+            or recency.shape != (N_RECENCY,)
+            or not (np.isfinite(recency).all() and (recency >= 0.0).all() and recency[UNIT] >= 1.0)
+        ):
+            raise ValueError(f"recency must be {N_RECENCY} finite numbers that are not negative; got {recency!r}")
 
     def _check_counters(self):
         for name, number in self.counters.items():
@@ -126,6 +146,14 @@ class TrainingState:
     def n_steps(self) -> int:
         """Number of steps in the sums."""
         return self.counters["n_steps"]
+
+    @property
+    def _length(self):
+        """Number of steps as which the sums count, and the factor of the sums: weights of steps add up to it."""
+        if self.recency is None:
+            return float(self.n_steps), 1.0
+        clock, window = self.recency[0], self.recency[LENGTH]
+        return window, window / clock if clock > 0.0 else 1.0
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -186,6 +214,9 @@ class TrainingState:
         for name in ("dense", "pairs"):
             slots = getattr(self, name)
             setattr(found, name, slots | {"sums": np.zeros_like(slots["sums"])} if "sums" in slots else slots)
+        if self.recency is not None:
+            found.recency = NEW_RECENCY.copy()
+            found.recency[UNIT] = self.recency[UNIT]
         if self.groups is not None:
             found.groups = self.groups | {"curve": np.zeros((0, 2), np.int64)}
         return found

@@ -132,8 +132,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     class_weight : dict, "balanced" or None, default=None
         Weights of the labels. The weight of a structured sample is the mean over the labels of its steps. If a label of
         steps is rare, use weights of steps instead; see the notes.
-    average : bool, default=True
-        Whether AdaGrad and MIRA return the average of the weights over all steps.
+    average : bool or "recent", default="recent"
+        Whether AdaGrad and MIRA return the average of the weights over all steps. ``"recent"`` is the same in `fit`. In
+        `partial_fit` it is the average over the last part of the stream, which restarts if samples that arrive show
+        that it is worse than the current weights.
     early_stopping : bool or float, default=False
         Whether to hold out a fraction of the samples, to stop when the `score` on them no longer improves, and to
         return the best model. A number is the fraction to hold out.
@@ -200,7 +202,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Number of iterations or epochs.
     loss_curve_ : list of float
         The objective after each iteration (L-BFGS), or the mean loss during each epoch plus the penalty (AdaGrad),
-        or that loss alone (MIRA).
+        or that loss alone (MIRA). `partial_fit`: the mean loss of each mini-batch; of several consecutive ones after
+        2048 calls, so that the curve is bounded.
     validation_scores_ : list of float
         With early stopping: the score after each iteration.
 
@@ -313,7 +316,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         "tol": [NOT_NEGATIVE, None],
         "fit_intercept": ["boolean"],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "average": ["boolean"],
+        "average": ["boolean", StrOptions({"recent"})],
         "early_stopping": ["boolean", FRACTION],
         "validation_fraction": [FRACTION],
         "n_iter_no_change": [POSITIVE_INT],
@@ -342,7 +345,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         tol: float | None = None,
         fit_intercept: bool = True,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
-        average: bool = True,
+        average: bool | Literal["recent"] = "recent",
         early_stopping: bool | float = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 5,
@@ -524,7 +527,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         task, X = self._prepare_stream(X, y, classes, sample_weight)
         if task is None:
             return self
-        self.loss_curve_.append(partial_fit_minibatch(self, self._learned.optimizer, task, X, keep=goes_on))
+        self._record_loss(partial_fit_minibatch(self, self._learned.optimizer, task, X, keep=goes_on))
         return self
 
     def _prepare_stream(self, X, y, classes=None, sample_weight=None):

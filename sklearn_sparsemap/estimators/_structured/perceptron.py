@@ -125,8 +125,9 @@ default=None
         Whether to learn an intercept for each output. Like transitions and other additional scores it is in no group.
     class_weight : dict, "balanced" or None, default=None
         As in `StructuredSparseMAPClassifier`.
-    average : bool, default=True
-        Whether weights are averaged over all steps of a phase. The debiasing of `finalize` averages in any case.
+    average : bool or "recent", default="recent"
+        Whether weights are averaged over all steps of a phase or, with ``"recent"``, over the last part of a stream, as
+        in `StructuredSparseMAPClassifier`. The debiasing of `finalize` averages in any case.
     shuffle : bool, default=True
         Whether samples are visited in a new random order in each epoch.
     random_state : int, RandomState or None, default=None
@@ -271,7 +272,7 @@ default=None
         "temperature": [POSITIVE],
         "fit_intercept": ["boolean"],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "average": ["boolean"],
+        "average": ["boolean", StrOptions({"recent"})],
         "shuffle": ["boolean"],
         "random_state": ["random_state"],
         "n_jobs": [*N_JOBS],
@@ -299,7 +300,7 @@ default=None
         temperature: float = 1.0,
         fit_intercept: bool = True,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
-        average: bool = True,
+        average: bool | Literal["recent"] = "recent",
         shuffle: bool = True,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -521,8 +522,7 @@ default=None
             self.n_iter_, self._losses = 0, BoundedCurve(mean_of)
         else:
             optimizer = self._make_optimizer() if self._learned.optimizer is None else self._learned.optimizer
-        if optimizer.average != self.average:
-            raise ValueError("average cannot change between calls of partial_fit; fit a clone")
+        optimizer.set_average(self.average)
         self._loss = pair_of(self.loss, None)[0]
         # From now on the optimiser has the weights, even if training is interrupted.
         self._learned = FittedState(optimizer=optimizer)

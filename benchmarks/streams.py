@@ -1,0 +1,208 @@
+"""Streams whose labels or features change: accuracy before and after the change, beside SGDClassifier.
+
+    python benchmarks/streams.py                      # all models on the held-out streams
+    python benchmarks/streams.py --development        # the streams on which the design was chosen
+    python benchmarks/streams.py --models "flat crf" --changes sudden
+
+Each mini-batch is predicted before it is learned. A label depends linearly on ten features, with noise; that of a step
+of a chain also on the previous label. A stream changes in its middle:
+
+- sudden: other weights. gradual: other weights for more and more of the samples, over a quarter of the stream.
+- recurring: other weights, and the first ones again, each for a quarter.
+- new labels: a third label, for what was one of two. scale: all features are ten times as large.
+
+The columns are the accuracy over the last 20 batches before the (first) change; over the batches 8 to 12 after the
+(last) change is complete; and over the last 20 batches. SGDClassifier learns the steps of chains by themselves.
+`average=True` is the average over all steps.
+"""
+
+import argparse
+import warnings
+
+import numpy as np
+import results
+from scipy import sparse
+from sklearn.linear_model import SGDClassifier
+from sklearn.multioutput import MultiOutputClassifier
+
+from sklearn_sparsemap import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
+from sklearn_sparsemap.factors import FactorGraph, Pair
+
+CHANGES = ("sudden", "gradual", "recurring", "new labels", "scale")
+LOSSES = ("sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf")
+N_COLUMNS = 2**23  # of the sparse features
+# Batches in a stream, samples in a batch, features, noise of the scores, seeds.
+DEVELOPMENT = {"n_batches": 160, "size": 50, "n_features": 10, "noise": 1.0, "seeds": (0, 1)}
+HELD_OUT = {"n_batches": 240, "size": 20, "n_features": 16, "noise": 0.7, "seeds": (100, 101, 102)}
+N_STEPS = 5  # of a chain
+WIDTH = 20  # number of batches in the means before the change and at the end
+
+
+def new_pair(rng, n_features):
+    """Draw the weights of three labels, before and after the change."""
+    return rng.normal(size=(2, n_features, 3))
+
+
+def stages(change, n_batches):
+    """Return the first batch of the (first) change, the one at which the (last) change is complete, and a function.
+
+    The function maps the index of a batch to the fraction of its samples that have the second weights.
+    """
+    half, quarter = n_batches // 2, n_batches // 4
+    if change == "gradual":
+        return half, half + quarter, lambda k: min(max((k - half) / quarter, 0.0), 1.0)
+    if change == "recurring":
+        return quarter, 3 * quarter, lambda k: float((k // quarter) % 2)
+    return half, half, lambda k: float(k >= half and change == "sudden")
+
+
+def batches(kind, change, seed, n_batches, size, n_features, noise, narrow=False):
+    """Yield mini-batches: features, labels. `narrow` leaves out the columns of sparse features that are zero."""
+    rng = np.random.default_rng(seed)
+    pair = new_pair(rng, n_features)
+    half, _, fraction = stages(change, n_batches)
+    length = N_STEPS if kind in ("chain", "graph") else 1
+    columns = rng.choice(N_COLUMNS, size=40, replace=False)
+    columns, n_columns = (np.arange(40), 40) if narrow else (columns, N_COLUMNS)
+    meanings = rng.normal(size=(2, 40, 3))
+    for k in range(n_batches):
+        which = (rng.random(size) < fraction(k)).astype(int)
+        which = np.repeat(which, length)
+        n = size * length
+        if kind == "sparse":
+            active = np.array([rng.choice(40, size=8, replace=False) for _ in range(n)])
+            X = sparse.csr_array(
+                (np.ones(8 * n), columns[active].ravel().astype(np.int32), 8 * np.arange(n + 1, dtype=np.int32)),
+                shape=(n, n_columns),
+            )
+            scores = meanings[which[:, None], active].sum(axis=1)
+        else:
+            X = rng.normal(size=(n, n_features))
+            scores = np.einsum("nf,nfl->nl", X, pair[which])
+        scores = scores + noise * rng.normal(size=scores.shape)
+        if kind == "labels":
+            y = (scores > 0.0).astype(int)
+        else:
+            if kind != "sparse" and (change != "new labels" or k < half):
+                scores[:, 2] = -np.inf
+            y = scores.argmax(axis=1)
+        if length > 1:
+            for i in range(n):
+                # Half of the steps have the previous label.
+                if i % length and rng.random() < 0.5 and kind == "chain":
+                    y[i] = y[i - 1]
+        if change == "scale" and k >= half:
+            X = X * 10.0
+        if length > 1:
+            yield np.split(X, size), np.split(y, size)
+        else:
+            yield X, y
+
+
+def graph_of(x):
+    """Return the graph of a sample: one binary variable a row, and a learned score for each pair of neighbours."""
+    graph = FactorGraph()
+    u = graph.variables(len(x), name="u")
+    graph.add(Pair(u[:-1], u[1:], name="same", tied=True))
+    return graph
+
+
+MODELS = {}
+for loss in LOSSES:
+    MODELS[f"flat {loss}"] = (
+        "flat",
+        lambda average, loss=loss: StructuredSparseMAPClassifier(loss=loss, average=average),
+    )
+    MODELS[f"chain {loss}"] = (
+        "chain",
+        lambda average, loss=loss: StructuredSparseMAPClassifier("chain", loss=loss, average=average),
+    )
+MODELS |= {
+    "flat mira": ("flat", lambda average: StructuredSparseMAPClassifier(loss="hinge", solver="mira", average=average)),
+    "chain mira": (
+        "chain",
+        lambda average: StructuredSparseMAPClassifier("chain", loss="hinge", solver="mira", average=average),
+    ),
+    "sparse sparsemap": ("sparse", lambda average: StructuredSparseMAPClassifier(average=average)),
+    "sparse perceptron": ("sparse", lambda average: StructuredSparseMAPClassifier(loss="perceptron", average=average)),
+    "flat groups": ("flat", lambda average: GroupLassoPerceptron(budget=5, average=average)),
+    "chain groups": ("chain", lambda average: GroupLassoPerceptron(structure="chain", budget=5, average=average)),
+    "labels": ("labels", lambda average: MultilabelLPSparseMAP(random_state=0)),
+    "labels network": (
+        "labels",
+        lambda average: MultilabelLPSparseMAP(hidden_layer_sizes=(20,), random_state=0),
+    ),
+    "graph sparsemap": ("graph", lambda average: StructuredSparseMAPClassifier(graph_of, average=average)),
+}
+
+
+def accuracies(model, kind, change, seed, settings, flat=False):
+    """Return the accuracy on each mini-batch before it is learned."""
+    found = []
+    for X, y in batches(kind, change, seed, **settings, narrow=flat):
+        if flat and isinstance(X, list):
+            X, y = np.vstack(X), np.concatenate(y)
+        if found or hasattr(model, "n_iter_") or hasattr(model, "estimators_"):
+            predicted = model.predict(X)
+            right = [np.mean(a == b) for a, b in zip(predicted, y)]
+            found.append(np.mean(right))
+        if kind == "labels":
+            options = {"classes": [np.array([0, 1])] * 3} if flat and not hasattr(model, "estimators_") else {}
+        else:
+            options = {"classes": [0, 1, 2]} if change == "new labels" or kind == "sparse" else {"classes": [0, 1]}
+            options = {"classes": [0, 1]} if kind == "graph" and not flat else options
+        if kind == "graph" and not flat:
+            options = {}
+        model.partial_fit(X, y, **options)
+    return np.array(found)
+
+
+def summary(curve, change, n_batches):
+    """Return the accuracy before the change, ten batches after it, and at the end."""
+    first, last, _ = stages(change, n_batches)
+    # Entry k of the curve is batch k + 1.
+    return curve[first - WIDTH : first - 1].mean(), curve[last + 7 : last + 12].mean(), curve[-WIDTH:].mean()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--changes", nargs="+", choices=CHANGES, default=CHANGES)
+    parser.add_argument("--development", action="store_true", help="the streams on which the design was chosen")
+    parser.add_argument("--all-steps", action="store_true", help="measure average=True, too")
+    arguments = results.parse(parser)
+    settings = dict(DEVELOPMENT if arguments.development else HELD_OUT)
+    seeds, n_batches = settings.pop("seeds"), settings["n_batches"]
+    warnings.simplefilter("ignore")
+    peers = {}
+    print(f"{'model':22}{'change':12}{'ours: before, +10, end':>26}{'SGDClassifier':>26}")
+    for name in arguments.models:
+        kind, make = MODELS[name]
+        for change in arguments.changes:
+            if change == "new labels" and kind in ("labels", "graph", "sparse"):
+                continue
+            if (kind, change) not in peers:
+                found = []
+                for seed in seeds:
+                    peer = SGDClassifier(loss="log_loss", random_state=0)
+                    peer = MultiOutputClassifier(peer) if kind == "labels" else peer
+                    found.append(summary(accuracies(peer, kind, change, seed, settings, True), change, n_batches))
+                peers[kind, change] = found
+            theirs = np.mean(peers[kind, change], axis=0)
+            for average in ("recent", True) if arguments.all_steps else ("recent",):
+                curves = [accuracies(make(average), kind, change, seed, settings) for seed in seeds]
+                found = np.array([summary(curve, change, n_batches) for curve in curves])
+                ours, note = found.mean(axis=0), "" if average == "recent" else " average=True"
+                rows = ["".join(f"{100 * value:8.1f}" for value in row) for row in (ours, theirs)]
+                print(f"{name:22}{change:12}{rows[0]:>26}{rows[1]:>26}{note}", flush=True)
+                if arguments.development:
+                    continue
+                for k, measure in enumerate(("before", "ten batches after", "end")):
+                    results.record(
+                        f"streams: {name}{note}", change, f"accuracy, {measure}", 100 * ours[k], "%",
+                        peer="SGDClassifier", theirs=100 * theirs[k], seeds=len(seeds),
+                    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
