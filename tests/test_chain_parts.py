@@ -30,7 +30,7 @@ from internals import (
 from numba import types
 
 from sklearn_sparsemap import sparsemap
-from sklearn_sparsemap.structures import LinearChain, SequenceBudget
+from sklearn_sparsemap.structures import LinearChain, Segmentation, SequenceBudget
 
 
 def random_chain(rng, scale):
@@ -247,11 +247,14 @@ def test_paths_of_a_very_long_chain_need_no_table_of_all_possible_paths(transiti
     assert 10 < len(found.structures) < 500
 
 
-@pytest.mark.parametrize("structure", [LinearChain(), SequenceBudget(2), SequenceBudget(2, state=0, exactly=True)])
+STRUCTURES = [LinearChain(), SequenceBudget(2), SequenceBudget(2, state=0, exactly=True), Segmentation(3)]
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
 def test_draws_take_the_same_numbers_in_pieces(structure, monkeypatch):
     """Memory for the noise of a long sequence is bounded; the draws do not depend on the bound."""
     rng = np.random.default_rng(1)
-    scores, given = rng.normal(size=(9, 3)), {"transitions": rng.normal(size=(8, 3, 3)), "start": rng.normal(size=3)}
+    scores, given = rng.normal(size=(9, 3)), {"transitions": rng.normal(size=(3, 3)), "start": rng.normal(size=3)}
     problem, _, _ = batch_of(structure, scores, given)
     drawn = [draw_structures(structure, problem[0], 200, np.random.RandomState(0))]
     replace(monkeypatch, "structures", "_MOST_NOISE", 2 * 200 * 3)

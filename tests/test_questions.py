@@ -76,12 +76,14 @@ def test_log_likelihood_is_that_of_all_paths(crf, chains):
     "name",
     [
         "simplex", "chain", "budget", "exact budget", "tree", "projective single-root tree", "subset", "labelled tree",
-        "segmentation", "spans", "warping", "global alignment",
+        "segmentation", "spans", "open_ended", "warping", "global alignment",
     ],
 )  # fmt: skip
 def test_samples_come_from_the_gibbs_distribution(name):
     rng, compared = np.random.RandomState(0), 0
-    draws = {"chain": 20_000, "simplex": 5000}.get(name, 2000)
+    draws = {"chain": 20_000, "simplex": 5000, "segmentation": 20_000, "spans": 20_000, "open_ended": 20_000}.get(
+        name, 2000
+    )
     for seed in range(6):
         instance = RANDOM[name](np.random.default_rng(seed), forbid=True)
         structures, _, theta = instance.enumerate()

@@ -166,7 +166,7 @@ def _add_log_norms(entered, dims, end, longest, spans, now):
 
 
 @kernel
-def _put_span(dims, begin, end, label, slots, additional_slots):
+def put_span(dims, begin, end, label, slots, additional_slots):
     """Write a span to its slots, and the duration's part to the slot of its first step.
 
     Parameters
@@ -236,7 +236,7 @@ def best_segmentation(scores, additional, dims, work, slots, additional_slots):
                 best, begin = total, end - length
         if dims[OPEN_ENDED] and longer[(end - 1) * m + label] + scores[(end - 1) * m + label] > best:
             begin = _begin_of_longer(scores, additional, dims, entered, spans, longer, end - 1, label)
-        _put_span(dims, begin, end, label, slots, additional_slots)
+        put_span(dims, begin, end, label, slots, additional_slots)
         if begin == 0:
             break
         source = where_highest(ended[begin * m : (begin + 1) * m], into[label * m : (label + 1) * m])

@@ -10,6 +10,7 @@ from .._base import Structure, as_flag, as_ints, as_parts, solver_in_tensors
 from .entering import ways_of_segmentation
 from .gibbs import segmentation_marginals
 from .map import best_segmentation
+from .sampling import draw_segmentations
 
 _PARTS = ("steps", "spans")
 
@@ -126,6 +127,9 @@ class Segmentation(Structure):
 
     def exclusive_parts(self, dims: NDArray[np.int64]) -> NDArray[np.int64] | None:
         return np.arange(dims[0] * dims[2]).reshape(dims[0], dims[2]) if self.labelled else None
+
+    def draw(self, sample: Any, n: int, rng: Any) -> Any:
+        return [self.decode(slots, sample.dims) for slots in draw_segmentations(sample, n, rng)]
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, longest, m, by_spans, durations, transitions, start, end, is_open = (int(d) for d in dims)
