@@ -7,7 +7,7 @@ from numba import types
 
 from .._core.jit import INTS, FunctionTable, by_type, kernel
 from .._numerics.cholesky import dot, solve_lower, solve_upper
-from .._numerics.polytope_solver import PREFERENCE
+from .._numerics.competence import COMPETENCE
 from .._numerics.solver import AIM, BY_STRUCTURES, GAVE_UP, INFEASIBLE, SOLVER, STRUCTURE_TOL
 from .._numerics.support import gather, independent_support
 from .._numerics.tight_face import EQUATIONS, project_on_tight_face, tight_face
@@ -18,11 +18,11 @@ OFF = 1e-6  # a factor needs a forbidden variable if its marginal is larger
 # The solvers of the structures of a graph, by the numbers of their oracles. `solver_ids` is BY_FACETS for structures
 # with a solver by facets. These are solved by facets if they prefer it for their scores. All others are solved by
 # structures. `choice.py` makes this tuple and `PlainSolvers` by the order of their fields.
-PREFERENCES, SOLVERS, FACE_EQUATIONS = FunctionTable(PREFERENCE), FunctionTable(SOLVER), FunctionTable(EQUATIONS)
-_preference_at, _solver_at, _equations_at = PREFERENCES.at, SOLVERS.at, FACE_EQUATIONS.at
-StructureSolvers = namedtuple("StructureSolvers", ["prefers", "by_facets", "equations", "solver_ids", "by_structures"])
+COMPETENCES, SOLVERS, FACE_EQUATIONS = FunctionTable(COMPETENCE), FunctionTable(SOLVER), FunctionTable(EQUATIONS)
+_competence_at, _solver_at, _equations_at = COMPETENCES.at, SOLVERS.at, FACE_EQUATIONS.at
+StructureSolvers = namedtuple("StructureSolvers", ["before", "by_facets", "equations", "solver_ids", "by_structures"])
 STRUCTURE_SOLVERS = types.NamedTuple(
-    [PREFERENCES.type, SOLVERS.type, FACE_EQUATIONS.type, INTS, SOLVER], StructureSolvers
+    [COMPETENCES.type, SOLVERS.type, FACE_EQUATIONS.type, INTS, SOLVER], StructureSolvers
 )
 
 # A graph with its structure factors: MAP oracles and solvers, then lists with one entry for each factor. `solver_ids`
@@ -40,9 +40,9 @@ Structures = namedtuple(
 _UNDECIDED = -1
 
 # The same for structures that are all solved by structures, without code of facets. `graph` is a
-# `StructureArrays`, and `solvers` a `PlainSolvers`: the preferences, and the solver of all structures.
-PlainSolvers = namedtuple("PlainSolvers", ["prefers", "by_structures"])
-PLAIN_SOLVERS = types.NamedTuple([PREFERENCES.type, SOLVER], PlainSolvers)
+# `StructureArrays`, and `solvers` a `PlainSolvers`: the competences of facets, and the solver of all structures.
+PlainSolvers = namedtuple("PlainSolvers", ["before", "by_structures"])
+PLAIN_SOLVERS = types.NamedTuple([COMPETENCES.type, SOLVER], PlainSolvers)
 PlainStructures = namedtuple(
     "PlainStructures",
     ["graph", "oracles", "solvers", "slots", "additional", "weights", "faces", "factors", "ones"],
@@ -154,10 +154,13 @@ def force_parts(z, additional, sizes):
 
 
 @kernel
-def _prefers_facets(graph, prefers, f, z):
-    """Return whether a structure factor whose parts have the scores `z` is to be solved by facets."""
-    prefers_own = _preference_at(prefers, graph.oracles[f])
-    return prefers_own(z, graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]])
+def _prefers_facets(graph, before, f, z):
+    """Return whether a structure factor whose parts have the scores `z` is to be solved by facets.
+
+    Structures whose facets serve factor graphs have no additional scores.
+    """
+    competence = _competence_at(before, graph.oracles[f])
+    return competence(z, z[:0], graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]) == 0
 
 
 @kernel
@@ -211,7 +214,7 @@ def _solve_any(structures, additional, index, z, p, tol, limits):
     graph, solvers = structures.graph, structures.solvers
     f = graph.structures[index]
     if structures.solver_ids[index] == _UNDECIDED:
-        preferred = _prefers_facets(graph, solvers.prefers, f, z)
+        preferred = _prefers_facets(graph, solvers.before, f, z)
         structures.solver_ids[index] = solvers.solver_ids[graph.oracles[f]] if preferred else np.int64(BY_STRUCTURES)
     objective, status = 0.0, np.int64(GAVE_UP)
     if structures.solver_ids[index] != BY_STRUCTURES:
@@ -230,7 +233,7 @@ def _solve_plain(structures, additional, index, z, p, tol, limits):
     """Implement `solve_structure` for `PlainStructures`."""
     graph = structures.graph
     f = graph.structures[index]
-    if structures.weights[index].shape[0] == 0 and _prefers_facets(graph, structures.solvers.prefers, f, z):
+    if structures.weights[index].shape[0] == 0 and _prefers_facets(graph, structures.solvers.before, f, z):
         return np.nan
     objective, status = _solve_by(structures.solvers.by_structures, structures, additional, index, z, p, tol, limits)
     return np.nan if status == INFEASIBLE else objective

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._numerics.polytope_solver import always
+from .._numerics.competence import always
 from ..inference._batch import argmax_problems
 from ..inference._problems import ProblemShape, StructureBatch, problems_of
 from ..inference._results import SparseMAPBatch
@@ -213,7 +213,7 @@ class SolvedStructures:
         if self._capped:
             options = {"solver": "active_set", "max_iter": operator.max_iter}
         own, n_jobs = structure.polytope_solver, operator.n_jobs
-        if own is not None and own.prefers is always and len(padded.problems.scores) < _FEW_PARTS:
+        if own is not None and own.before is always and len(padded.problems.scores) < _FEW_PARTS:
             n_jobs = 1
         solution = argmax_problems(structure, padded.problems, self._argmax, tol=operator.tol, n_jobs=n_jobs, **options)
         self.batch = SparseMAPBatch(padded, solution, operator.tol, n_jobs)

@@ -28,8 +28,8 @@ from .._core.jit import (
 )
 from .._core.offsets import offsets, ragged_indices
 from .active_set import active_set
+from .competence import SOLVERS, solve
 from .frank_wolfe import away_step, conditional_gradient, pairwise
-from .solver import SOLVER
 
 # Problem i has scores[score_ptr[i]:score_ptr[i + 1]], additional[additional_start[i]:additional_stop[i]] (problems may
 # share additional scores), dims[i] and sizes[i] (the result of `Structure.layout`). All arrays are made read-only with
@@ -144,17 +144,17 @@ _SUPPORTS = types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT))
 
 @entry(
     _SUPPORTS(
-        ORACLE, SOLVER, PROBLEMS, types.float64, types.float64, INTS, FLOATS_OUT, FLOATS_2D_OUT, types.int64,
+        ORACLE, SOLVERS, PROBLEMS, types.float64, types.float64, INTS, FLOATS_OUT, FLOATS_2D_OUT, types.int64,
         types.int64,
     )
 )  # fmt: skip
-def sparsemap_range(oracle, solver, problems, aim, tol, limit, marginals, statistics, start, stop):
+def sparsemap_range(oracle, solvers, problems, aim, tol, limit, marginals, statistics, start, stop):
     """Solve problems start..stop.
 
     Parameters
     ----------
     oracle : MAP oracle
-    solver : solver
+    solvers : Solvers
     problems : Problems
     aim, tol, limit
         As in `solver.py`.
@@ -174,8 +174,9 @@ def sparsemap_range(oracle, solver, problems, aim, tol, limit, marginals, statis
     slot_pool, additional_pool, weight_pool = new_parts(np.int64(64)), new_parts(np.int64(64)), new_floats(np.int64(16))
     no_slots, no_weights = new_part_rows(np.int64(0), np.int64(0)), new_floats(np.int64(0))
     for i in range(start, stop):
-        slots, additional_slots, weights, status, objective, gap, n_iter = solver(
+        slots, additional_slots, weights, status, objective, gap, n_iter = solve(
             oracle,
+            solvers,
             problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
             problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
             problems.dims[min(i, problems.dims.shape[0] - 1)],

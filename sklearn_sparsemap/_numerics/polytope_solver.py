@@ -1,42 +1,14 @@
-"""Specialised solvers of a structure's polytope, and the rule for when they are faster than the active set.
+"""Specialised solvers of a structure's polytope.
 
-Used by `_graphs`, `_layers`, `_training`, `inference`, `losses`, `structures` and `testing`.
+Used by `_graphs`, `_layers`, `inference`, `losses`, `structures` and `testing`.
 """
 
-from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from numba import types
-
-from .._core.jit import FLOATS, INTS, INTS_OUT, Entry, FirstClass, by_address, entry
-from .loops import PROBLEMS, SOLVERS_BY_NAME
-from .solver import SOLVER
-
-PREFERENCE_SIGNATURE = types.boolean(FLOATS, INTS)
-PREFERENCE = FirstClass(PREFERENCE_SIGNATURE)
-
-# A facet solver and a solver by structures, for loops that choose one for each problem, such as those of losses.
-# `prefers(scores, dims)` returns whether to try the facet solver. If that gives up, the other takes over.
-Solvers = namedtuple("Solvers", ["prefers", "by_facets", "by_structures"])
-SOLVERS = by_address([PREFERENCE, SOLVER, SOLVER], Solvers)
-
-
-def as_preference(function):
-    """Make a module-level function of scores and dims a preference: it returns whether a solver is faster."""
-    return Entry(function, PREFERENCE_SIGNATURE)
-
-
-@as_preference
-def never(scores, dims):
-    """Use the active set for all problems."""
-    return False
-
-
-@as_preference
-def always(scores, dims):
-    """Use the specialised solver for all problems."""
-    return True
+from .._core.jit import Entry
+from .competence import Solvers, always, never
+from .loops import SOLVERS_BY_NAME
 
 
 class PolytopeSolver(NamedTuple):
@@ -53,12 +25,9 @@ class PolytopeSolver(NamedTuple):
     few_parts : int, default=0
         The active set solves all problems with at most this number of parts. There it takes at most about the time of
         the specialised solver, whose compilation takes seconds.
-    prefers : Entry, default=always
-        Whether it solves a larger problem faster than the active set, as a function of scores and dims.
-    budget : Entry, default=None
-        Replaces `prefers` for batches whose problems are solved one by one. ``budget(problems, start, stop, most,
-        is_tried)`` writes for each problem the number of oracle calls after which the active set is stopped, and
-        whether it is tried at all.
+    before, after : Entry, default=always
+        The competence of the specialised solver for larger problems; see `competence`. `before` compiles in a fraction
+        of a second.
     paths : Entry, default=None
         Decomposes a solution into structures and weights. If None, the active set does it.
     equations : Entry, default=None
@@ -74,11 +43,21 @@ class PolytopeSolver(NamedTuple):
     solve: Entry
     products: Entry | None
     few_parts: int = 0
-    prefers: Entry = always
-    budget: Entry | None = None
+    before: Entry = always
+    after: Entry = always
     paths: Entry | None = None
     equations: Entry | None = None
     of_many: Callable[..., Any] | None = None
+
+    @property
+    def alone(self):
+        """This solver for all problems, whatever their size and scores."""
+        return self._replace(few_parts=-1, before=always, after=always)
+
+    @property
+    def is_compiled(self):
+        """Whether this process has compiled or loaded it."""
+        return self.solve.is_compiled and self.after.is_compiled
 
 
 def solver_of(structure, solver="auto"):
@@ -89,15 +68,19 @@ def solver_of(structure, solver="auto"):
     return SOLVERS_BY_NAME["active_set" if solver == "auto" else solver]
 
 
-def solvers_of(polytope_solver, by_structures):
-    """Return the `Solvers` of a structure, for kernels; `polytope_solver` is None if it has no specialised solver."""
-    if polytope_solver is None or polytope_solver.prefers is never:
-        return Solvers(never, by_structures, by_structures)
-    return Solvers(polytope_solver.prefers, polytope_solver.solve, by_structures)
+def solvers_of(own, by_structures, is_ready=True):
+    """Return the `Solvers` of a structure, for kernels.
 
-
-@entry(types.void(PREFERENCE, PROBLEMS, INTS_OUT, types.int64, types.int64))
-def prefer_range(prefers, problems, chosen, start, stop):
-    """Write whether a solver is preferred for each of the problems start..stop."""
-    for i in range(start, stop):
-        chosen[i] = prefers(problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]], problems.dims[i])
+    Parameters
+    ----------
+    own : PolytopeSolver or None
+    by_structures : Entry
+        The active set, or another solver that never gives up.
+    is_ready : bool, default=True
+        Whether kernels get the specialised solver, which is then compiled.
+    """
+    if own is None or own.products is None:
+        return Solvers(never, never, by_structures, by_structures, 0, 1)
+    if not is_ready:
+        return Solvers(own.before, never, by_structures, by_structures, own.few_parts, 0)
+    return Solvers(own.before, own.after, own.solve, by_structures, own.few_parts, 1)

@@ -15,7 +15,7 @@ tuple
 - slots, additional slots: the structures of the support, one a row;
 - weights: their probabilities;
 - status: BY_STRUCTURES for structures; BY_FACETS if the three arrays hold facets (see `facets`); INFEASIBLE if no
-  structure is allowed; GAVE_UP if another solver has to take over;
+  structure is allowed; GAVE_UP if another solver has to take over; LATER if that solver has to be compiled first;
 - objective, gap: as in `SparseMAPResult`;
 - n_iter: calls of the oracle.
 
@@ -26,7 +26,7 @@ from numba import types
 
 from .._core.jit import FLOATS, FLOATS_OUT, INTS, ORACLE, PARTS_2D_OUT, Entry, FirstClass
 
-BY_STRUCTURES, BY_FACETS, INFEASIBLE, GAVE_UP = range(4)
+BY_STRUCTURES, BY_FACETS, INFEASIBLE, GAVE_UP, LATER = range(5)
 
 # Factor of the requested gap at which the active set aims. The error of marginals can be as large as the square root of
 # the gap; with this factor marginals are accurate to about `tol`. It costs little, because the active set is finite.

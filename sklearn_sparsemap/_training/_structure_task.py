@@ -11,10 +11,10 @@ from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, copy_in
 from .._core.ragged import RaggedArray
 from .._core.threads import cut_evenly, over_ranges
 from .._numerics.loops import GAP, OBJECTIVE, Problems
-from .._numerics.polytope_solver import SOLVERS
+from .._numerics.competence import SOLVERS
 from ..inference._batch import argmax_problems, decode_problems, map_problems, marginal_problems
 from ..inference._n_best import n_best_of_problems
-from ..losses._fenchel_young import LOSSES, inference_of, loss_form
+from ..losses._fenchel_young import LOSSES, Inference, loss_form
 from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, new_memory
 from ._data import LOSS_OF_TARGET, TARGETS, Targets, encode_gold, loss_of_target
 from ._task import Task, agreement_of
@@ -141,7 +141,7 @@ class StructureTask(Task):
         return found
 
     def _set_loss(self, loss, temperature, cost):
-        self.loss, self.temperature, self.inference = loss, temperature, inference_of(self.structure, loss)
+        self.loss, self.temperature, self.inference = loss, temperature, Inference(self.structure, loss)
         self.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
 
     def n_wrong(self, scores, additional, n_jobs):
@@ -198,7 +198,7 @@ class StructureTask(Task):
         sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
         over_ranges(
             lambda start, stop: _residuals_of_ranges(
-                loss_of_target, *self.inference, self.form, additional, targets, memory,
+                loss_of_target, *self.inference.arguments, self.form, additional, targets, memory,
                 cuts[start : stop + 1], (out, sums[start:stop]),
             ),
             self.n_outputs * np.diff(self.row_ptr[cuts]),
@@ -206,6 +206,8 @@ class StructureTask(Task):
             _COST_PER_CALL,
             limit=memory.limit,
         )  # fmt: skip
+        if memory.later[1]:
+            self.inference.prepare(memory)
         return sums[:, 0].sum(), residuals, sums[:, 2:].sum(axis=0), int(sums[:, 1].sum())
 
     def _problems(self, scores, additional):

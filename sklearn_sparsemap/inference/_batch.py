@@ -9,16 +9,11 @@ from itertools import pairwise
 import numpy as np
 
 from .._core.jit import readonly
-from .._core.offsets import offsets, ragged_indices
+from .._core.offsets import offsets
 from .._core.threads import over_ranges
 from .._numerics.argmax import gibbs_argmax, map_argmax
 from .._numerics.loops import (
-    GAP,
-    N_ADDITIONAL,
-    N_ITER,
-    N_SLOTS,
     N_STATISTICS,
-    N_WEIGHTS,
     SOLVERS_BY_NAME,
     STATUS,
     map_range,
@@ -26,8 +21,8 @@ from .._numerics.loops import (
     sparsemap_range,
     take_problems,
 )
-from .._numerics.polytope_solver import always, prefer_range, solver_of
-from .._numerics.solver import AIM, GAVE_UP, INFEASIBLE
+from .._numerics.polytope_solver import solver_of, solvers_of
+from .._numerics.solver import AIM, INFEASIBLE, LATER
 
 # Solvers of the regularised argmaxes other than SparseMAP, by their names in the recipes of `losses`.
 OTHER_ARGMAXES = {"map": map_argmax, "gibbs": gibbs_argmax}
@@ -114,35 +109,40 @@ def argmax_problems(
     supports : tuple of arrays
         Slots, additional slots and weights of all structures, or of facets, one problem after the other.
     """
-    n_parts, statistics, solution = _n_parts(problems), np.zeros((len(problems.sizes), N_STATISTICS)), None
     if max_iter is None:
-        max_iter = default_max_iter(n_parts.max())
+        max_iter = default_max_iter(_n_parts(problems).max())
     # Kernels take no other ints, such as int32.
     max_iter = min(int(max_iter), np.iinfo(np.int64).max)
-    oracle, specialised = structure.oracle, structure.polytope_solver
+    oracle, own = structure.oracle, structure.polytope_solver
     if argmax != "sparsemap":
         oracle = structure.marginal_oracle if argmax == "gibbs" else oracle
-        stages = [(OTHER_ARGMAXES[argmax], None, None)]
-    elif solver in SOLVERS_BY_NAME or (solver == "auto" and specialised is None):
-        stages = [(solver_of(structure, solver), None, max_iter)]
-    elif solver != "auto" and (specialised is None or specialised.name != solver):
+        solvers = solvers_of(None, OTHER_ARGMAXES[argmax])
+    elif solver == "auto":
+        solvers = solvers_of(own, solver_of(structure), own is None or own.is_compiled)
+    elif solver in SOLVERS_BY_NAME:
+        solvers = solvers_of(None, solver_of(structure, solver))
+    elif own is None or own.name != solver:
         which = SPECIALISED_SOLVERS[solver]
         raise ValueError(f"solver={solver!r} is for {which}; got {structure!r}: use solver='auto'")
     else:
-        stages = _stages(specialised, solver == "auto", problems, tol, max_iter, n_jobs, statistics)
-    for entry, chosen, most in stages:
-        is_all = chosen is None or len(chosen) == len(n_parts)
-        part = problems if is_all else take_problems(problems, chosen)
-        limit = None if most is None else np.array([most])
-        found = np.empty(len(part.scores)), np.empty((len(part.sizes), N_STATISTICS))
-        arguments = oracle, entry, part, AIM * tol, tol, np.zeros(1, np.int64) if limit is None else limit, *found
-        pools = over_ranges(partial(sparsemap_range, *arguments), _n_parts(part), n_jobs, limit=limit)
-        # A single problem has one range.
-        found = *found, pools[0] if len(pools) == 1 else tuple(map(np.concatenate, zip(*pools)))
-        solution = found if is_all else _merge(problems, solution, chosen, found)
-        statistics[:] = solution[1]
+        solvers = solvers_of(own.alone, solver_of(structure))
+    solution = _solve(oracle, solvers, problems, tol, max_iter, n_jobs)
+    if (solution[1][:, STATUS] == LATER).any():
+        # The first problem that needs the specialised solver: it is compiled, and solves the batch.
+        solution = _solve(oracle, solvers_of(own, solver_of(structure)), problems, tol, max_iter, n_jobs)
     check_feasible(solution[1][:, STATUS] != INFEASIBLE, many, structure, problems)
     return solution
+
+
+def _solve(oracle, solvers, problems, tol, max_iter, n_jobs):
+    """Solve all problems by `Solvers`; return as `argmax_problems`."""
+    limit = np.array([max_iter])
+    marginals = np.empty(len(problems.scores))
+    statistics = np.empty((len(problems.sizes), N_STATISTICS))
+    arguments = oracle, solvers, problems, AIM * tol, tol, limit, marginals, statistics
+    pools = over_ranges(partial(sparsemap_range, *arguments), _n_parts(problems), n_jobs, limit=limit)
+    # A single problem has one range.
+    return marginals, statistics, pools[0] if len(pools) == 1 else tuple(map(np.concatenate, zip(*pools)))
 
 
 def marginal_problems(structure, problems, *, n_jobs=None, many=True):
@@ -170,76 +170,6 @@ def marginal_problems(structure, problems, *, n_jobs=None, many=True):
     )
     check_feasible(log_partition > -np.inf, many, structure, problems)
     return marginals, log_partition, expected
-
-
-def _stages(special, is_auto, problems, tol, max_iter, n_jobs, statistics):
-    """Yield solvers with the problems that they solve next, which depend on the results so far.
-
-    Parameters
-    ----------
-    special : PolytopeSolver
-        The specialised solver of the structure. The active set takes over problems at which it gives up.
-    is_auto : bool
-        Whether the active set solves the problems for which it is faster.
-    statistics : array of shape (n_problems, N_STATISTICS)
-        Statistics of the solutions so far, filled in by the caller between two stages.
-
-    Yields
-    ------
-    solver : Entry
-    chosen : int array or None
-        Indices of the problems. None stands for all.
-    max_iter : int
-    """
-    is_few = is_auto & (_n_parts(problems) <= special.few_parts)
-    if is_few.all():
-        yield SOLVERS_BY_NAME["active_set"], None, max_iter
-        return
-    left = np.flatnonzero(~is_few)
-    if len(left) < len(is_few):
-        yield SOLVERS_BY_NAME["active_set"], np.flatnonzero(is_few), max_iter
-    if len(left) and is_auto and special.budget is not None:
-        # Each problem has its own limit of calls, so that its solution does not depend on other problems.
-        most, is_tried = np.empty((2, len(is_few)), np.int64)
-        over_ranges(
-            lambda start, stop: special.budget(problems, start, stop, most, is_tried), _n_parts(problems), n_jobs
-        )
-        is_left = (is_tried == 0) & (most < max_iter) & ~is_few
-        first = np.flatnonzero(~(is_left | is_few))
-        if len(first):
-            yield SOLVERS_BY_NAME["active_set"], first, min(int(most[first].max()), max_iter)
-            calls, gaps, most = statistics[first, N_ITER], statistics[first, GAP], most[first]
-            is_left[first] = ((calls > most) | ((calls == most) & (gaps > tol))) & (most < max_iter)
-        left = np.flatnonzero(is_left)
-    elif len(left) and is_auto and special.prefers is not always:
-        prefers = np.empty(len(is_few), np.int64)
-        over_ranges(partial(prefer_range, special.prefers, problems, prefers), _n_parts(problems), n_jobs)
-        others = left[prefers[left] == 0]
-        left = left[prefers[left] != 0]
-        if len(others):
-            yield SOLVERS_BY_NAME["active_set"], others, max_iter
-    if len(left):
-        yield special.solve, left, max_iter
-        gave_up = np.flatnonzero(statistics[:, STATUS] == GAVE_UP)
-        if len(gave_up):
-            yield SOLVERS_BY_NAME["active_set"], gave_up, max_iter
-
-
-def _merge(problems, solution, chosen, update):
-    """Replace parts of a solution by new solutions of some problems; None is an empty solution."""
-    if solution is None:
-        statistics = np.zeros((len(problems.sizes), N_STATISTICS))
-        solution = np.empty(len(problems.scores)), statistics, tuple(pool[:0] for pool in update[2])
-    marginals, statistics, pools = solution
-    marginals[ragged_indices(problems.score_ptr[:-1][chosen], _n_parts(problems)[chosen])] = update[0]
-    merged = []
-    for column, pool, new in zip((N_SLOTS, N_ADDITIONAL, N_WEIGHTS), pools, update[2]):
-        lengths, own = (values[:, column].astype(np.int64) for values in (statistics, update[1]))
-        begins = np.cumsum(lengths) - lengths
-        lengths[chosen], begins[chosen] = own, len(pool) + np.cumsum(own) - own
-        merged.append(np.concatenate([pool, new])[ragged_indices(begins, lengths)])
-    statistics[chosen] = update[1]
-    return marginals, statistics, tuple(merged)
 
 
 def marginal_oracle_of(structure, what):

@@ -135,7 +135,7 @@ def _loss_of(structure, name, temperature, cost, tol):
 @_loss_of.register(Structure)
 def _(structure, name, temperature, cost, tol):
     form = loss_form(structure, name, temperature, cost)
-    return partial(structure_loss_gradient, structure, inference_of(structure, name), form, tol)
+    return partial(structure_loss_gradient, structure, Inference(structure, name), form, tol)
 
 
 @_loss_of.register(FactorGraph)
@@ -150,8 +150,7 @@ def structure_loss_gradient(structure, inference, form, tol, scores, gold, addit
     Parameters
     ----------
     structure : Structure
-    inference : tuple
-        The result of `inference_of`.
+    inference : Inference
     form : LossForm
     tol : float
     scores, gold, additional, n_jobs
@@ -173,11 +172,18 @@ def structure_loss_gradient(structure, inference, form, tol, scores, gold, addit
     out = Losses(np.empty(len(batch)), np.empty(len(problems.scores)), np.zeros(extra_ptr[-1]))
     losses, residuals, additional_residuals = out
     memory, joined = new_memory(problems.sizes, 0), join_gold(encoded)
-    over_ranges(
-        lambda start, stop: losses_of_range(*inference, form, problems, joined, tol, memory, start, stop, out),
-        np.diff(problems.score_ptr),
-        n_jobs,
-    )
+
+    def run():
+        arguments = *inference.arguments, form, problems, joined, tol, memory
+        over_ranges(
+            lambda start, stop: losses_of_range(*arguments, start, stop, out), np.diff(problems.score_ptr), n_jobs
+        )
+
+    run()
+    if memory.later[0]:
+        inference.prepare(memory)
+        additional_residuals[:] = 0.0
+        run()
     check_feasible(~np.isnan(losses), many, structure, problems)
     if np.isinf(losses).any():
         which = f"gold[{int(np.argmax(np.isinf(losses)))}]" if many else "gold"
@@ -190,13 +196,37 @@ def structure_loss_gradient(structure, inference, form, tol, scores, gold, addit
     return pairs if many else pairs[0]
 
 
-def inference_of(structure, name):
-    """Return the compiled oracle and solvers for the regularised argmax of a loss."""
-    argmax = LOSSES[name].argmax
-    if argmax == "sparsemap":
-        return structure.oracle, solvers_of(structure.polytope_solver, solver_of(structure))
-    oracle = structure.oracle if argmax == "map" else marginal_oracle_of(structure, f"loss={name!r}")
-    return oracle, solvers_of(None, OTHER_ARGMAXES[argmax])
+class Inference:
+    """The compiled functions of the regularised argmax of a loss.
+
+    A specialised solver takes seconds to compile, and many losses never need it. So kernels get it only after
+    `prepare`, when a sample needed it. Until then the active set solves all samples.
+
+    Parameters
+    ----------
+    structure : Structure
+    name : str
+        Name of the loss.
+
+    Attributes
+    ----------
+    arguments : tuple
+        The oracle and the `Solvers`, as kernels take them.
+    """
+
+    def __init__(self, structure, name):
+        argmax = LOSSES[name].argmax
+        self._own, self._by_structures, self._oracle = None, OTHER_ARGMAXES.get(argmax), structure.oracle
+        if argmax == "sparsemap":
+            self._own, self._by_structures = structure.polytope_solver, solver_of(structure)
+        elif argmax == "gibbs":
+            self._oracle = marginal_oracle_of(structure, f"loss={name!r}")
+        self.arguments = self._oracle, solvers_of(self._own, self._by_structures, is_ready=False)
+
+    def prepare(self, memory):
+        """Give kernels the specialised solver from now on; reset the flags of the memory."""
+        memory.later[:] = 0
+        self.arguments = self._oracle, solvers_of(self._own, self._by_structures)
 
 
 def check_loss(structure, name, cost=None):

@@ -20,8 +20,8 @@ from .._core.jit import (
     readonly,
 )
 from .._numerics.loops import PROBLEMS
-from .._numerics.polytope_solver import SOLVERS
-from .._numerics.solver import BY_STRUCTURES, GAVE_UP, INFEASIBLE
+from .._numerics.competence import SOLVERS, solve
+from .._numerics.solver import BY_STRUCTURES, INFEASIBLE, LATER
 from .._numerics.support import parts_repeat, score
 
 # A loss, in the form that kernels take. `quadratic` is 1 if the regulariser contains 1/2 |u|^2, and `margin` is 1 if it
@@ -45,15 +45,19 @@ LOSSES_TYPE = by_address([FLOATS_OUT] * 3, Losses)
 
 # The structures of each sample's last solution, as warm start for the next one: at most `capacity` structures, stored
 # from slots[slot_start[i]] on and likewise in other arrays. Capacity 0 stores nothing. `limit[0]` is the maximum number
-# of oracle calls for a loss, as in _numerics/solver.py. Setting it to 0 ends the running inference.
+# of oracle calls for a loss, as in _numerics/solver.py. Setting it to 0 ends the running inference. `later[0]` becomes
+# 1 if a sample needs a solver that is not compiled, and `later[1]` if its compilation is worth it, too.
 Memory = namedtuple(
-    "Memory", ["capacity", "counts", "slots", "slot_start", "additional", "additional_start", "weights", "limit"]
+    "Memory",
+    ["capacity", "counts", "slots", "slot_start", "additional", "additional_start", "weights", "limit", "later"],
 )
-MEMORY = by_address([types.int64, INTS_OUT, PARTS_OUT, INTS, PARTS_OUT, INTS, FLOATS_OUT, INTS_OUT], Memory)
+MEMORY = by_address([types.int64, INTS_OUT, PARTS_OUT, INTS, PARTS_OUT, INTS, FLOATS_OUT, INTS_OUT, INTS_OUT], Memory)
 
 # Maximum number of oracle calls for a loss. Nearly tied structures would take many more, for a gain that is negligible
 # in training.
 _MAX_ITER = 1000
+# Calls of the oracle by the active set, in place of another solver, from which on it is worth to compile that solver.
+_WORTH_COMPILING = 100
 # Maximum number of stored structures of a sample, and the maximum if the first one would take more than this memory, in
 # bytes. More take memory, and warm starts are hardly better: with 8 in place of 16, epochs take the same time.
 _MAX_STORED, _MAX_STORED_OF_MANY, _MANY_BYTES = 16, 8, 2**22
@@ -162,18 +166,27 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
     if form.margin != 0.0:
         scores = _divided(scores, 1.0)
         _add_cost(scores, target.gold_slots, form.cost, form.missing, parts_repeat(target.sizes))
-    by_facets = solvers.prefers(scores, target.dims)
     remembers = i >= 0 and memory.capacity > 0
     first, first_additional = memory.slot_start[i], memory.additional_start[i]
-    while True:
-        solver, n_warm, first_weight = solvers.by_structures, 0, 0
-        if by_facets:
-            # Facet solvers cannot start from remembered structures.
-            solver = solvers.by_facets
-        elif remembers:
-            n_warm, first_weight = memory.counts[i], i * memory.capacity
-        last, last_additional = first + n_warm * n_slots, first_additional + n_warm * n_additional
-        slots, additional_slots, weights, status, objective, gap, _ = solver(
+    n_warm, first_weight = (memory.counts[i], i * memory.capacity) if remembers else (0, 0)
+    last, last_additional = first + n_warm * n_slots, first_additional + n_warm * n_additional
+    slots, additional_slots, weights, status, objective, gap, n_calls = solve(
+        oracle,
+        solvers,
+        scores,
+        additional,
+        target.dims,
+        target.sizes,
+        tol,
+        tol,
+        memory.limit,
+        memory.slots[first:last].reshape((n_warm, n_slots)),
+        memory.additional[first_additional:last_additional].reshape((n_warm, n_additional)),
+        memory.weights[first_weight : first_weight + n_warm],
+        residual,
+    )
+    if status == LATER:
+        slots, additional_slots, weights, status, objective, gap, n_calls = solvers.by_structures(
             oracle,
             scores,
             additional,
@@ -182,25 +195,26 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
             tol,
             tol,
             memory.limit,
-            memory.slots[first:last].reshape((n_warm, n_slots)),
-            memory.additional[first_additional:last_additional].reshape((n_warm, n_additional)),
-            memory.weights[first_weight : first_weight + n_warm],
+            slots,
+            additional_slots,
+            weights,
             residual,
         )
-        if status != GAVE_UP:
-            break
-        by_facets = False
+        memory.later[0] = 1
+        if n_calls >= _WORTH_COMPILING:
+            memory.later[1] = 1
     if status == INFEASIBLE:
         objective = np.nan
         for j in range(residual.shape[0]):
             residual[j] = 0.0
-    elif status == BY_STRUCTURES:
-        # Only structures are stored, not facets. Structures with additional parts have no facet solver.
-        k = weights.shape[0]
-        if remembers and k > 0:
-            _remember(memory, i, slots, additional_slots, weights, k)
+    else:
+        # Structures are stored, facets are not. Rows of facets have additional parts if they are arcs with flow.
+        if remembers:
+            memory.counts[i] = 0
+            if status == BY_STRUCTURES:
+                _remember(memory, i, slots, additional_slots, weights, weights.shape[0])
         n_columns = additional_slots.shape[1]
-        for s in range(k):
+        for s in range(additional_slots.shape[0]):
             weight = target.weight * weights[s]
             for a in range(n_columns):
                 part = additional_slots[s, a]
@@ -306,4 +320,5 @@ def new_memory(sizes, max_bytes):
         starts[1],
         np.empty(capacity * n),
         np.array([_MAX_ITER]),
+        np.zeros(2, np.int64),
     )

@@ -17,7 +17,7 @@ from .._core.keys import HasContent, as_key
 from .._core.validation import check_not_masked
 from .._numerics.derivations import best_derivations
 from .._numerics.partition import best_by_partition
-from .._numerics.polytope_solver import always
+from .._numerics.competence import always
 
 
 class TensorBatch(NamedTuple):
@@ -322,7 +322,7 @@ class Structure(HasContent):
 
     def is_soon_exact(self, problems: Any) -> bool:
         """Return whether exact inference of `Problems` takes no longer than a few calls of the oracle."""
-        return self.polytope_solver is not None and self.polytope_solver.prefers is always
+        return self.polytope_solver is not None and self.polytope_solver.before is always
 
     def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the slot of each given part. By default, slots are numbered like parts."""

@@ -32,7 +32,7 @@ from numba import types
 
 from ..._core.jit import INTS, ORACLE, entry
 from ..._core.team import LINE, barrier_wait
-from ..._numerics.polytope_solver import SOLVERS
+from ..._numerics.competence import SOLVERS
 from ...losses._kernel import LOSS_FORM, MEMORY
 from .._data import LOSS_OF_TARGET, TARGETS
 from .dense import DENSE, FRONT, PLACE, SINCE, STEP, STOP, Dense
@@ -41,15 +41,15 @@ from .rule import MOVES, PART, ROWS_OF, RULE, TEAM, steps_type
 from .rules import has_space, score_rows
 
 # Flags at the beginning of the last line of signals: a thread has failed; the current block was not completed; the
-# store has no space for the next block.
-FAILED, _ABANDONED, _FULL = 0, 1, 2
+# store has no space for the next block, or that block needs another solver.
+FAILED, _ABANDONED, _PAUSED = 0, 1, 2
 
 
 def _epoch(loss_of_target, oracle, solvers, form, rows, targets, order, store, rule, steps, memory, moves, team, part):
     """Visit the samples in this order, from position ``PLACE`` of the counters on.
 
-    The store must have space for the first block. The epoch ends early if there is no space for the next block.
-    ``PLACE`` is then the position of the next sample; at the end it is the number of samples. The arguments are
+    The store must have space for the first block. The epoch ends early if there is no space for the next block, or if a
+    solver is to be compiled. ``PLACE`` is then the position of the next sample; at the end it is the number of samples. The arguments are
     described in the module.
     """
     me, n_threads, share = part.me, part.n_threads, part.share
@@ -75,7 +75,7 @@ def _epoch(loss_of_target, oracle, solvers, form, rows, targets, order, store, r
         # No thread creates weights before the next barrier. The weights of this block are created after it.
         later = stop + part.batch_size
         if me == 0 and not has_space(store, rows, targets, order, start, later, team.counters, n_threads):
-            team.signals[end_of_signals + _FULL] = 1
+            team.signals[end_of_signals + _PAUSED] = 1
         for a in range(n_additional):
             moves.additional[a] = store.values[n_outputs + a] + targets.mask[a]
         at = 0
@@ -101,6 +101,9 @@ def _epoch(loss_of_target, oracle, solvers, form, rows, targets, order, store, r
         if shared[STOP] != 0:
             # A stop interrupts inference, so solutions of this block may be inexact.
             team.signals[end_of_signals + _ABANDONED] = 1
+        if memory.later[1] != 0:
+            # Each thread has written this before the barrier, so all of them pause.
+            team.signals[end_of_signals + _PAUSED] = 1
         if not barrier_wait(team.signals, me, n_threads):
             return
         if team.signals[end_of_signals + _ABANDONED] != 0:
@@ -115,7 +118,7 @@ def _epoch(loss_of_target, oracle, solvers, form, rows, targets, order, store, r
             steps.end(rule, store, own, n_outputs + first, n_outputs + last)
             if not barrier_wait(team.signals, me, n_threads):
                 return
-        if team.signals[end_of_signals + _FULL] != 0:
+        if team.signals[end_of_signals + _PAUSED] != 0:
             break
     if me == 0:
         shared[PLACE] = start

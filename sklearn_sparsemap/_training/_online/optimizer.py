@@ -289,7 +289,7 @@ class OnlineOptimizer:
         def work(me):
             part = Part(me, n_threads, self.batch_size, Share(begins, ends[me], ends[me + 1], stride))
             data = rows, targets, order
-            run(loss_of_target, *inference, form, *data, store, rule, steps, memory, moves[me], team, part)
+            run(loss_of_target, *inference.arguments, form, *data, store, rule, steps, memory, moves[me], team, part)
 
         while True:
             if not isinstance(store, Dense):
@@ -302,6 +302,8 @@ class OnlineOptimizer:
             if self.counters[PLACE] == len(order) or self.counters[STOP]:
                 return float(team.total[0])
             team.signals[:] = 0
+            if memory.later[1]:
+                inference.prepare(memory)
 
     @property
     def _steps(self):

@@ -16,7 +16,7 @@ from ..._training._data import LinearModel
 from ..._training._group_lasso.penalty import GroupPenalty
 from ..._training._group_lasso.solver import GroupLassoSolver
 from ...losses import LOSSES
-from ...losses._fenchel_young import inference_of
+from ...losses._fenchel_young import Inference
 from ...structures import Structure
 from .._failures import restore_on_error
 from .._learners import LBFGSLearner, Learner, relative, weights_of_last_fit
@@ -350,7 +350,7 @@ default=None
         check_parameters(self)
         structure = resolve_structure(self.structure)
         if not structure.uses_graphs:
-            inference_of(structure, pair_of(self.loss, None)[0])
+            Inference(structure, pair_of(self.loss, None)[0])
         return structure
 
     def _check_groups(self, groups):

@@ -27,7 +27,7 @@ from ..._training._curve import BoundedCurve, mean_of
 from ..._training._data import LinearModel
 from ..._training._online.groups import PAPER_SCHEDULE, GroupOptimizer
 from ...losses import LOSSES
-from ...losses._fenchel_young import inference_of
+from ...losses._fenchel_young import Inference
 from ...penalties import Groups
 from ...structures import Structure
 from .._failures import check_finite_loss, commit_if, restore_on_error, warn_of_inference, warn_user
@@ -547,9 +547,9 @@ default=None
         structure = resolve_structure(self.structure)
         if structure.uses_graphs:
             raise ValueError("GroupLassoPerceptron does not learn factor graphs; use StructuredSparseMAPClassifier")
-        inference_of(structure, pair_of(self.loss, None)[0])
+        Inference(structure, pair_of(self.loss, None)[0])
         if self.debias not in (None, MIRA):
-            inference_of(structure, self.debias)
+            Inference(structure, self.debias)
         if not _SMALLEST_STEP <= self.eta0 <= _LARGEST_STEP:
             raise ValueError(
                 f"eta0 must lie between {_SMALLEST_STEP:.0e} and {_LARGEST_STEP:.0e}, so that the norms of groups are "

@@ -9,7 +9,8 @@ from ..._core.jit import copy_into, kernel
 from ..._numerics.certificate import certify_rows, is_in_polytope
 from ..._numerics.facets import BINDING, HIDES_TIES, MAX_STEPS, TIE, is_feasible
 from ..._numerics.newton import has_flat_dual, maximise_dual, new_cuts, new_rows
-from ..._numerics.polytope_solver import PolytopeSolver, as_preference
+from ..._numerics.competence import ALL, as_competence
+from ..._numerics.polytope_solver import PolytopeSolver
 from ..._numerics.rows import best_are_in_face, drop_rounding, has_ties, lower_rows, read_rows, write_rows
 from ..._numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ..._numerics.sparsemax import prefer_facets
@@ -105,10 +106,10 @@ matching_products = face_products("matching_products", matching_equations)
 _ENOUGH = (1.2, 11.0)
 
 
-@as_preference
-def prefers_multipliers(scores, dims):
-    """Return whether the multipliers are likely to be faster than the active set."""
-    return prefer_facets(scores, dims[0], dims[1], _ENOUGH)
+@as_competence
+def prefers_multipliers(scores, additional, dims):
+    """Return the competence of the multipliers: 0 or `ALL`, because it depends on the scores alone."""
+    return np.int64(0) if prefer_facets(scores, dims[0], dims[1], _ENOUGH) else np.int64(ALL)
 
 
 MULTIPLIERS = PolytopeSolver(

@@ -13,7 +13,8 @@ from ..._core.jit import kernel
 from ..._numerics.certificate import certify_rows, is_in_polytope
 from ..._numerics.facets import BINDING, HIDES_TIES, MAX_STEPS, is_feasible
 from ..._numerics.newton import evaluate, has_flat_dual, maximise_dual, new_cuts, new_rows
-from ..._numerics.polytope_solver import PolytopeSolver, as_preference
+from ..._numerics.competence import ALL, as_competence
+from ..._numerics.polytope_solver import PolytopeSolver
 from ..._numerics.rows import has_ties, lower_rows, read_rows, write_rows
 from ..._numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ..._numerics.sparsemax import prefer_facets, sparsemax
@@ -231,15 +232,15 @@ def tree_equations(dims, z, p, slots, weights):
 _ENOUGH = (1.75, 10.0)
 
 
-@as_preference
-def prefers_cuts(scores, dims):
-    """Return whether cuts are likely to be faster than the active set."""
-    return prefer_facets(scores, dims[0] + 1, dims[0], _ENOUGH)
+@as_competence
+def prefers_cuts(scores, additional, dims):
+    """Return the competence of cuts: 0 or `ALL`, because it depends on the scores alone."""
+    return np.int64(0) if prefer_facets(scores, dims[0] + 1, dims[0], _ENOUGH) else np.int64(ALL)
 
 
-@as_preference
-def prefers_labelled_cuts(scores, dims):
-    """Return whether cuts are likely to be faster than the active set for a tree with labels."""
+@as_competence
+def prefers_labelled_cuts(scores, additional, dims):
+    """Return the competence of cuts for a tree with labels; see `prefers_cuts`."""
     n, width, total, threshold = dims[0], dims[3], 0.0, np.inf
     line, u = np.empty((n + 1) * width), np.empty((n + 1) * width)
     for m in range(n):
@@ -248,9 +249,9 @@ def prefers_labelled_cuts(scores, dims):
                 line[h * width + label] = scores[(h * n + m) * width + label] if h != m + 1 else -np.inf
         threshold, count = sparsemax(line, threshold, u)
         total += count
-    return total >= _ENOUGH[0] * n + _ENOUGH[1]
+    return np.int64(0) if total >= _ENOUGH[0] * n + _ENOUGH[1] else np.int64(ALL)
 
 
 tree_products = face_products("tree_products", tree_equations)
 CUTS = PolytopeSolver("facets", tree_facets, tree_products, _FEW_PARTS, prefers_cuts, equations=tree_equations)
-LABELLED_CUTS = CUTS._replace(prefers=prefers_labelled_cuts)
+LABELLED_CUTS = CUTS._replace(before=prefers_labelled_cuts)

@@ -4,11 +4,10 @@ Used by `structures/_chain`.
 """
 
 import numpy as np
-from numba import types
 
-from ...._core.jit import INTS_OUT, entry, kernel
-from ...._numerics.loops import PROBLEMS
-from ...._numerics.polytope_solver import PolytopeSolver, never
+from ...._core.jit import kernel
+from ...._numerics.competence import as_competence
+from ...._numerics.polytope_solver import PolytopeSolver
 from ...._numerics.sparsemax import sparsemax
 from ..map import NO_TRANSITIONS
 from .forest import new_forest
@@ -17,7 +16,8 @@ from .pricing import max_marginals, new_prices, price_of
 from .scores import new_chain
 from .solver import chain_flow_solver, chain_products
 
-# The active set is tried if it is expected to take less than this fraction of the time of the flow. Its time is lost if
+_AT_FIRST = 0.1  # fraction of the least time of the flow that the active set gets before the scores are looked at
+# The active set goes on if it is expected to take less than this fraction of the time of the flow. Its time is lost if
 # it needs more calls than expected.
 _CLEARLY_LESS = 0.6
 _FEW_PARTS = 60  # `PolytopeSolver.few_parts`; up to here the active set takes at most 1.06 of the time with a choice
@@ -66,40 +66,42 @@ def _time_of_flow(n_steps, n_states, spread):
     return n_steps * (sweeps + rounds * a_round)
 
 
-@entry(types.void(PROBLEMS, types.int64, types.int64, INTS_OUT, INTS_OUT))
-def calls_of_active_set_range(problems, start, stop, most, is_tried):
-    """Decide for the chains start..stop how long the active set works; see `PolytopeSolver.budget`.
-
-    All constants are nanoseconds on one machine; only their ratios matter.
-    """
-    for i in range(start, stop):
-        dims = problems.dims[i]
-        most[i], is_tried[i] = 0, False
-        if dims[2] == NO_TRANSITIONS:
-            # The flow is a closed form.
-            continue
-        spread = _spread_of_paths(
-            problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
-            problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
-            dims,
-        )
-        time = _time_of_flow(dims[0], dims[1], spread)
-        calls = _MIN_CALLS
-        while _time_of_paths(dims[0], dims[1], calls) < time:
-            calls += 1 + calls // 8
-        most[i] = calls
-        # The first path has a state of each step, and most others bring one more. Some leave again.
-        expected = 1.2 * (spread - dims[0])
-        is_tried[i] = _time_of_paths(dims[0], dims[1], expected) < _CLEARLY_LESS * time
+@kernel
+def _calls_in(n_steps, n_states, time):
+    """Return the number of calls of the oracle that take the active set a time."""
+    calls = np.int64(1)
+    while _time_of_paths(n_steps, n_states, calls) < time:
+        calls += 1 + calls // 8
+    return calls
 
 
-# Losses solve chains by the active set, which can start from the paths of the previous epoch.
+@as_competence
+def calls_before_flow(scores, additional, dims):
+    """Return the calls that take a fraction of the least time of the flow, in which most problems are solved."""
+    if dims[2] == NO_TRANSITIONS:
+        # The flow is a closed form.
+        return np.int64(0)
+    return _calls_in(dims[0], dims[1], _AT_FIRST * _time_of_flow(dims[0], dims[1], float(dims[0])))
+
+
+@as_competence
+def calls_of_flow(scores, additional, dims):
+    """Return the calls that take the time of the flow, or 0 if the active set is expected to take nearly as long."""
+    spread = _spread_of_paths(scores, additional, dims)
+    time = _time_of_flow(dims[0], dims[1], spread)
+    # The first path has a state of each step, and most others bring one more. Some leave again.
+    expected = 1.2 * (spread - dims[0])
+    if _time_of_paths(dims[0], dims[1], expected) >= _CLEARLY_LESS * time:
+        return np.int64(0)
+    return max(_calls_in(dims[0], dims[1], time), np.int64(_MIN_CALLS))
+
+
 FLOW = PolytopeSolver(
     "flow",
     chain_flow_solver,
     chain_products,
     few_parts=_FEW_PARTS,
-    prefers=never,
-    budget=calls_of_active_set_range,
+    before=calls_before_flow,
+    after=calls_of_flow,
     paths=flow_paths,
 )
