@@ -115,7 +115,7 @@ class _Planes:
         self.products = [products[np.ix_(kept, kept)] for products in self.products]
 
 
-def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, after_step):
+def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, after_step, gap=_NOTHING):
     """Minimise ``loss(x) + alpha/2 |x[penalised]|^2`` for a convex loss.
 
     Parameters
@@ -128,12 +128,14 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
     alpha : float
     tol : float
         Largest entry of the averaged gradient at the end. The planes must also be at most tol / 100 below the objective
-        at the best point, relative to the maximum of 1 and the objective. The method also stops if the planes prove
-        that no gain is possible.
+        at the best point, relative to the maximum of 1 and the objective.
     most_calls : int
         Maximum number of calls of `loss_gradient`.
     after_step : callable
         Called with the point and its objective after each step; True stops.
+    gap : float, default=1e-12
+        The method also stops if the planes prove that the objective is at most this far above its minimum, relative to
+        the maximum of 1 and the objective.
 
     Returns
     -------
@@ -170,7 +172,9 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
             return x, value, largest, ""
         # If the slope in the unpenalised weights is zero, planes and penalty bound the objective from below.
         known = alpha > 0.0 and np.abs(slope[~penalised]).max(initial=0.0) <= tol
-        if known and error + slope[penalised] @ slope[penalised] / (2.0 * alpha) <= _NOTHING * scale:
+        if known and error + slope[penalised] @ slope[penalised] / (2.0 * alpha) <= gap * scale:
+            return x, value, largest, ""
+        if gap > _NOTHING and promised <= gap * scale:
             return x, value, largest, ""
         if noted - value > _IDLE_GAIN * tol * scale:
             noted, noted_at = value, n_calls

@@ -24,15 +24,14 @@ _N_RANGES = 64
 # Number of parts in a call on a single thread. A call takes some 100 us, and Ctrl-C ends a running call.
 _COST_PER_CALL = 2**20
 UNKNOWN = -2  # the code of an unknown label
-_TOL = 1e-12  # duality gap of inference; small, because L-BFGS compares losses that are close
 _WARM_START_BYTES = 512 * 2**20  # memory limit of warm starts; without one, inference starts from zero
 
 
 _OUT = types.Tuple([FLOATS_OUT, FLOATS_2D_OUT])
 
 
-@entry(types.void(LOSS_OF_TARGET, ORACLE, SOLVERS, LOSS_FORM, FLOATS, TARGETS, MEMORY, INTS, _OUT))
-def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targets, memory, cuts, out):
+@entry(types.void(LOSS_OF_TARGET, ORACLE, SOLVERS, LOSS_FORM, FLOATS, TARGETS, types.float64, MEMORY, INTS, _OUT))
+def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targets, tol, memory, cuts, out):
     """Compute the weighted losses of ranges of samples, and their gradients.
 
     A limit of 0 in the memory stops the call; results are then incomplete.
@@ -45,6 +44,8 @@ def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targ
     additional : array of shape (n_additional,)
         With the mask.
     targets : Targets
+    tol : float
+        Duality gap of inference.
     cuts : int array of shape (n_ranges + 1,)
         Range r has the samples cuts[r]..cuts[r + 1].
     out : tuple of arrays
@@ -63,7 +64,7 @@ def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targ
             residual, weight, scores = residuals[first:last], targets.weights[i], np.empty(last - first)
             copy_into(scores, residual)
             loss, gap = loss_of_target(
-                oracle, solvers, form, targets, scores, additional, _TOL, memory, i, residual, own[2:]
+                oracle, solvers, form, targets, scores, additional, tol, memory, i, residual, own[2:]
             )
             for j in range(residual.shape[0]):
                 residual[j] *= weight
@@ -198,7 +199,7 @@ class StructureTask(Task):
         sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
         over_ranges(
             lambda start, stop: _residuals_of_ranges(
-                loss_of_target, *self.inference.arguments, self.form, additional, targets, memory,
+                loss_of_target, *self.inference.arguments, self.form, additional, targets, self.accuracy, memory,
                 cuts[start : stop + 1], (out, sums[start:stop]),
             ),
             self.n_outputs * np.diff(self.row_ptr[cuts]),

@@ -46,9 +46,13 @@ class Task:
     sequential : bool
         Whether compiled code learns one sample at a time; otherwise, mini-batches are used. `estimators/_learners.py`
         and `_objective.py` read the `form` of the loss (see `loss_form`) of a sequential task.
+    accuracy : float
+        Duality gap at which inference ends in `loss_gradient` of a sequential task. It is small by default, because
+        L-BFGS compares losses that are close.
     """
 
     sequential = varies = is_flat = False
+    accuracy = 1e-12
     n_outputs, n_additional = 1, 0
     weights, visits, mask, per_sample = None, None, 0.0, ()
 

@@ -28,7 +28,7 @@ DECREASE, CURVATURE = 1e-3, 0.9
 # Smallest width of the interval of a minimum, relative to its end.
 _NARROW = 0.1
 _LONGEST = 1e10  # maximum step
-_MAX_CALLS = 20  # maximum number of evaluations
+_MAX_CALLS, _MAX_CALLS_AT_KINKS = 20, 8  # maximum number of evaluations
 # Smallest and largest extrapolation while no minimum is bracketed, as multiples of the last move.
 _LEAST_GROWTH, _MAX_GROWTH = 1.1, 4.0
 # Fraction to which the interval must shrink in two rounds; also the largest fraction of the way to its far end that a
@@ -40,7 +40,14 @@ _NOTHING = 64 * np.finfo(float).eps
 # After a failed line search, L-BFGS restarts only if the previous restart gained this much, relative to the loss.
 _LEAST_GAIN = 1e-6
 # L-BFGS has stalled at a kink if this many iterations gain less than this, relative to the loss.
-_STALLED_AFTER, _STALLED_GAIN = 10, 1e-4
+_STALLED_AFTER, _STALLED_GAIN = 5, 1e-4
+# A failed line search is at a kink that matters if the objective fell by less than this since the last one, relative to
+# the loss.
+_GAIN_BETWEEN_KINKS = 1e-2
+
+# With kinks, it suffices that the objective is proven to be this close to its minimum, as a fraction of tol times the
+# loss. At the default tol, the loss is then within 1e-4 of the minimum, which no held-out score shows.
+_CLOSE = 0.1
 
 # A step with the function's value and slope.
 Point = namedtuple("Point", ["step", "value", "slope"])
@@ -84,14 +91,14 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
         start = objective.pack(model)
         # The next vectors use the memory of the model.
         del model
-        descent = Descent(objective.loss_gradient, start, objective.n_jobs)
+        descent = Descent(objective.loss_gradient, start, objective.n_jobs, has_kinks)
         del start
-        n_iter, values, slopes, started_at, message, at_kink = 0, [], [], np.inf, "", False
+        n_iter, values, slopes, started_at, failed_at, message, at_kink = 0, [], [], np.inf, np.inf, "", False
         while np.isfinite(descent.value) and descent.largest > tol:
             if n_iter >= max_iter:
                 message = "it reached max_iter"
                 break
-            before, moved = descent.value, descent.step()
+            before, n_failed, moved = descent.value, descent.n_failed, descent.step()
             if not np.isfinite(descent.value):
                 break
             if moved:
@@ -101,6 +108,9 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
                 if after_iteration(objective.unpack(descent.x), descent.value) or descent.largest <= tol:
                     break
                 gains = before - descent.value > _NOTHING * max(1.0, abs(before))
+                if has_kinks and descent.n_failed > n_failed:
+                    gains = failed_at - descent.value > _GAIN_BETWEEN_KINKS * max(1.0, abs(descent.value))
+                    failed_at = descent.value
                 if n_iter >= max_iter or (gains and not (has_kinks and _has_stalled(values, slopes))):
                     continue
             if has_kinks:
@@ -115,7 +125,7 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
         if at_kink:
             x, value, largest, message = minimize_bundle(
                 objective.loss_gradient, x, objective.penalised, alpha=objective.alpha, tol=tol,
-                most_calls=max_iter - n_iter,
+                gap=_CLOSE * tol, most_calls=max_iter - n_iter,
                 after_step=lambda x, value: bool(after_iteration(objective.unpack(x.copy()), float(value))),
             )  # fmt: skip
         if message:
@@ -143,6 +153,8 @@ class Descent:
         The start, which later steps overwrite.
     n_jobs : int or None
         Number of threads. Results do not depend on it.
+    has_kinks : bool, default=False
+        See `LineSearch`.
 
     Attributes
     ----------
@@ -152,13 +164,16 @@ class Descent:
         The function's value at `x`.
     largest : float
         Largest absolute entry of the gradient at `x`.
+    n_failed : int
+        Number of line searches that met no conditions.
     """
 
-    def __init__(self, loss_gradient, x, n_jobs):
+    def __init__(self, loss_gradient, x, n_jobs, has_kinks=False):
         self._loss_gradient, self._n_jobs, self._pairs = loss_gradient, n_jobs, CurvaturePairs(len(x), n_jobs)
+        self._has_kinks = has_kinks
         # `_gradient` is that of the last evaluated point, which is `_new_x`: `x` moved by `_moved` times the direction.
         self.x, self._new_x, self._gradient = x, np.empty_like(x) if len(x) < LONG else x, np.empty_like(x)
-        self._moved = 0.0
+        self._moved, self.n_failed = 0.0, 0
         self.value, _ = loss_gradient(self.x, self._gradient)
         self.largest = max(float(self._gradient.max(initial=0.0)), -float(self._gradient.min(initial=0.0)))
 
@@ -174,13 +189,15 @@ class Descent:
         slope, square = (float(product) for product in self._pairs.combine(self._gradient))
         try:
             if slope < 0.0:
-                search, more = LineSearch(self.value, slope, 1.0 if self._pairs.held else 1.0 / sqrt(square)), True
+                first, more = 1.0 if self._pairs.held else 1.0 / sqrt(square), True
+                search = LineSearch(self.value, slope, first, self._has_kinks)
                 while more:
                     value, new_slope, largest = self._try(search.step)
                     if not np.isfinite(value + new_slope):
                         self.value = value + new_slope
                         return True
                     more = search.propose(value, new_slope)
+                self.n_failed += not search.succeeded
                 is_at_kink = not search.succeeded and search.best.step > 0.0
                 if is_at_kink:
                     # The search found a lower point at a kink, where the curvature is meaningless.
@@ -227,6 +244,9 @@ class LineSearch:
         The function and its derivative, which is negative, at step zero.
     step : float
         The first step to try.
+    has_kinks : bool, default=False
+        Whether the slope after the step may be positive and steep (the weak Wolfe conditions), because next to a kink
+        there may be no flat point (Lewis and Overton 2013).
 
     Attributes
     ----------
@@ -238,7 +258,8 @@ class LineSearch:
         The best point so far, which need not satisfy the conditions.
     """
 
-    def __init__(self, value, slope, step):
+    def __init__(self, value, slope, step, has_kinks=False):
+        self._has_kinks = has_kinks
         self.start = self.best = self._end = Point(0.0, value, slope)
         self.step, self.succeeded = min(step, _LONGEST), False
         self._bracketed, self._decreasing, self._n_calls = False, True, 0
@@ -254,9 +275,10 @@ class LineSearch:
             self._decreasing = False
         # The last step is also the best possible one at the maximum, or if rounding ends the search.
         at_maximum = self.step == _LONGEST and value <= allowed and slope <= promised
-        meets_conditions = value <= allowed and abs(slope) <= -CURVATURE * self.start.slope
+        steepness = -slope if self._has_kinks else abs(slope)
+        meets_conditions = value <= allowed and steepness <= -CURVATURE * self.start.slope
         self.succeeded = meets_conditions or at_maximum or self._is_exhausted()
-        if self.succeeded or self._n_calls >= _MAX_CALLS:
+        if self.succeeded or self._n_calls >= (_MAX_CALLS_AT_KINKS if self._has_kinks else _MAX_CALLS):
             return False
         best, end = self.best, self._end
         is_reduced = self._decreasing and allowed < value <= best.value

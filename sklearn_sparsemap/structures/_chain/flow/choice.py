@@ -20,8 +20,9 @@ _AT_FIRST = 0.1  # fraction of the least time of the flow that the active set ge
 # The active set goes on if it is expected to take less than this fraction of the time of the flow. Its time is lost if
 # it needs more calls than expected.
 _CLEARLY_LESS = 0.6
-_FEW_PARTS = 60  # `PolytopeSolver.few_parts`; up to here the active set takes at most 1.06 of the time with a choice
-_MIN_CALLS = 16  # least number of calls after which the active set is stopped, if it is tried
+# Chains of at most so many parts seldom need more than so many calls, so that they hardly ever compile the flow.
+_FEW_PARTS, _FEW_CALLS = 60, 40
+_MIN_CALLS = 16  # least number of calls after which the active set is stopped, if it goes on
 
 
 @kernel
@@ -81,7 +82,8 @@ def calls_before_flow(scores, additional, dims):
     if dims[2] == NO_TRANSITIONS:
         # The flow is a closed form.
         return np.int64(0)
-    return _calls_in(dims[0], dims[1], _AT_FIRST * _time_of_flow(dims[0], dims[1], float(dims[0])))
+    calls = _calls_in(dims[0], dims[1], _AT_FIRST * _time_of_flow(dims[0], dims[1], float(dims[0])))
+    return max(calls, np.int64(_FEW_CALLS)) if scores.shape[0] <= _FEW_PARTS else calls
 
 
 @as_competence
@@ -100,7 +102,6 @@ FLOW = PolytopeSolver(
     "flow",
     chain_flow_solver,
     chain_products,
-    few_parts=_FEW_PARTS,
     before=calls_before_flow,
     after=calls_of_flow,
     paths=flow_paths,
