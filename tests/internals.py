@@ -147,7 +147,7 @@ from sklearn_sparsemap._training._online.groups import COUNT, GRADIENT_STEPS, Gr
 from sklearn_sparsemap._training._curve import BoundedCurve, highest_of, mean_of
 
 # Samples as optimisers see them: parts of a task, partly known ones, and solutions that are kept for the next epoch.
-from sklearn_sparsemap._training._structure_task import UNKNOWN, StructureTask, inference_of, loss_form, new_memory
+from sklearn_sparsemap._training._structure_task import UNKNOWN, StructureTask, Inference, loss_form, new_memory
 from sklearn_sparsemap._training._partial_task import PartialTask
 from sklearn_sparsemap._training._label_task import LabelTask, label_losses, partly_known_losses
 from sklearn_sparsemap._training._graph_task import SolutionMemory

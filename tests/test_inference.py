@@ -138,8 +138,8 @@ def test_a_small_problem_compiles_no_solver_of_its_polytope(fresh_python):
     used = fresh_python(SMALL_PROBLEMS).stdout.split()
     assert {"active_set", "viterbi"} <= set(used)
     specialised = {
-        "chain_flow_solver", "chain_products", "flow_paths", "calls_of_active_set_range", "tree_facets",
-        "prefers_cuts", "matching_facets", "prefers_multipliers", "prefer_range", "support_products_range",
+        "chain_flow_solver", "chain_products", "flow_paths", "tree_facets",
+        "prefers_cuts", "matching_facets", "prefers_multipliers", "calls_of_flow", "support_products_range",
     }  # fmt: skip
     assert not specialised & set(used)
 

@@ -13,7 +13,7 @@ from internals import (
     GroupOptimizer,
     StructureTask,
     highest_of,
-    inference_of,
+    Inference,
     loss_form,
     make_rows,
     mean_of,
@@ -83,7 +83,7 @@ def run(optimizer, structure, loss, samples, gold, n_outputs, order, memory_size
     X = RaggedArray(sparse.csr_array(np.vstack(samples)), np.cumsum([0, *map(len, samples)]))
     codes = np.array(gold) if isinstance(structure, Simplex) else gold
     targets = StructureTask(structure, X, n_outputs).learn(codes, np.ones(len(samples)), "sparsemap").targets
-    inference, form = inference_of(structure, loss), loss_form(structure, loss, 1.0, None, n_outputs)
+    inference, form = Inference(structure, loss), loss_form(structure, loss, 1.0, None, n_outputs)
     return optimizer.epoch(inference, form, make_rows(X.values), targets, order, new_memory(targets.sizes, 0))
 
 

@@ -22,7 +22,7 @@ from internals import (
     MiraOptimizer,
     OnlineOptimizer,
     StructureTask,
-    inference_of,
+    Inference,
     loss_form,
     make_rows,
     new_memory,
@@ -627,7 +627,7 @@ def test_ctrl_c_leaves_the_present_sample_out(kind):
     structure, n_outputs = LinearChain(), 10
     gold = list(rng.integers(10, size=(20, 60)))
     targets = StructureTask(structure, ragged, n_outputs).learn(gold, np.ones(20), loss).targets
-    form, inference, n_additional = loss_form(structure, loss, 1.0, None, n_outputs), inference_of(structure, loss), 120
+    form, inference, n_additional = loss_form(structure, loss, 1.0, None, n_outputs), Inference(structure, loss), 120
     # The last step of an order is the one that is interrupted.
     order = np.tile(np.arange(20), 20_000)
 

@@ -9,7 +9,7 @@ from internals import (
     OnlineOptimizer,
     StructureTask,
     begins_of_pieces,
-    inference_of,
+    Inference,
     loss_form,
     make_rows,
     minimize_bundle,
@@ -179,7 +179,7 @@ def test_adagrad_equals_a_plain_implementation(structure, average, batch_size, m
     order = order[:-1] if every > 1 else order
     optimizer = OnlineOptimizer(model.copy(), average=average)
     optimizer.configure(tol=1e-12, fit_intercept=True, batch_size=batch_size, **settings)
-    form, inference = loss_form(structure, "sparsemap", 0.8, None), inference_of(structure, "sparsemap")
+    form, inference = loss_form(structure, "sparsemap", 0.8, None), Inference(structure, "sparsemap")
     half = len(order) // 2 // batch_size * batch_size
     for part in (order[:half], order[half:]):
         optimizer.epoch(inference, form, rows, targets, part, new_memory(targets.sizes, 10**6))
@@ -194,7 +194,7 @@ def test_adagrad_approaches_the_minimum():
     structure = LinearChain()
     X, gold, targets, model = make_problem(structure, n_samples=40)
     memory = new_memory(targets.sizes, 10**6)
-    form, inference = loss_form(structure, "sparsemap", 1.0, None), inference_of(structure, "sparsemap")
+    form, inference = loss_form(structure, "sparsemap", 1.0, None), Inference(structure, "sparsemap")
     objective = make_objective(
         structure, X, gold, targets, model, "sparsemap", 1.0, alpha=0.05, fit_intercept=True, n_jobs=None
     )
@@ -244,7 +244,7 @@ def test_mira_equals_a_plain_implementation(structure, average, C):
     order = np.random.default_rng(1).permutation(np.repeat(np.arange(len(gold)), 4))
     optimizer = MiraOptimizer(model.copy(), average=average)
     optimizer.configure(C=C, fit_intercept=True)
-    form, inference = loss_form(structure, "hinge", 1.0, None), inference_of(structure, "hinge")
+    form, inference = loss_form(structure, "hinge", 1.0, None), Inference(structure, "hinge")
     half = len(order) // 2
     for part in (order[:half], order[half:]):
         optimizer.epoch(inference, form, make_rows(X.values), targets, part, new_memory(targets.sizes, 0))
@@ -258,7 +258,7 @@ def test_a_step_of_mira_mends_the_mistake():
     X, _, targets, model = make_problem(structure, n_samples=1)
     optimizer = MiraOptimizer(model.copy(), average=False)
     optimizer.configure(C=np.inf, fit_intercept=True)
-    form, inference = loss_form(structure, "hinge", 1.0, None), inference_of(structure, "hinge")
+    form, inference = loss_form(structure, "hinge", 1.0, None), Inference(structure, "hinge")
     arguments = inference, form, make_rows(X.values), targets, np.arange(1), new_memory(targets.sizes, 0)
     losses = [optimizer.epoch(*arguments) for _ in range(50)]
     assert losses[0] > 0.1 and losses[-1] == pytest.approx(0.0, abs=1e-9)

@@ -23,6 +23,7 @@ from ._task import Task, agreement_of
 _N_RANGES = 64
 # Number of parts in a call on a single thread. A call takes some 100 us, and Ctrl-C ends a running call.
 _COST_PER_CALL = 2**20
+_LONG = 32  # steps of a sequence that count as one sample; larger values give longer sequences a stronger penalty
 UNKNOWN = -2  # the code of an unknown label
 _WARM_START_BYTES = 512 * 2**20  # memory limit of warm starts; without one, inference starts from zero
 
@@ -152,6 +153,16 @@ class StructureTask(Task):
         task = self.under("perceptron", 1.0)
         task.step_weights = None
         return task.n_wrong(scores, additional, n_jobs)
+
+    def length_factor(self):
+        """Return how many usual samples a sample stands for on average.
+
+        The strength of the penalty and the patience of AdaGrad depend on the amount of data, of which a recording of
+        hundreds of steps has as much as many sentences.
+        """
+        if not self.structure.labelled or not len(self.weights):
+            return 1.0
+        return max(1.0, float(np.average(np.diff(self.row_ptr), weights=self.weights)) / _LONG)
 
     def smoothness(self):
         n_samples, largest = len(self.row_ptr) - 1, 1.0

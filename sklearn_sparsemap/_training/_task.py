@@ -61,6 +61,10 @@ class Task:
         """Whether the loss may have kinks, which SparseMAP has in the additional scores."""
         return LOSSES[self.loss].argmax == "sparsemap" and self.n_additional > 0
 
+    def length_factor(self):
+        """Return how many usual samples a sample stands for on average, by its length; see `StructureTask`."""
+        return 1.0
+
     def smoothness(self):
         """Return Lipschitz constants of the gradients of the samples' losses in their scores; None if unknown."""
         return None

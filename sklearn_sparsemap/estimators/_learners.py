@@ -67,11 +67,13 @@ class Learner:
         Number of samples whose inference did not converge.
     columns : DuplicateColumns or None
         The merged columns of its models, if any.
+    patience : float
+        Number of steps that count as one for the rule by which the monitor stops.
     step_name : str
         Name of a step in progress messages.
     """
 
-    columns, unconverged = None, 0
+    columns, unconverged, patience = None, 0, 1.0
     step_name = "iteration"
 
     def run(self, on_iteration):
@@ -122,11 +124,16 @@ class OnlineLearner(Learner):
         Whether the user's model has sparse `coef`, if columns are merged.
     is_enough : bool, default=False
         Whether training has converged after `max_iter` epochs, because this number was chosen on held-out samples.
+    patience : float, default=1.0
+        Number of epochs that count as one for the monitor, because samples are long and therefore few.
     """
 
     step_name = "epoch"
 
-    def __init__(self, optimizer, run_epoch, max_iter, columns=None, sparse_coef=False, is_enough=False):
+    def __init__(
+        self, optimizer, run_epoch, max_iter, columns=None, sparse_coef=False, is_enough=False, patience=1.0
+    ):
+        self.patience = patience
         self.optimizer, self.run_epoch, self.max_iter, self.is_enough = optimizer, run_epoch, max_iter, is_enough
         self.columns, self.sparse_coef, self._final = columns, sparse_coef, None
 
@@ -440,7 +447,8 @@ def learn_online(estimator, task, X, model, max_iter, rng):
         narrow = LinearModel.zeros(*shape, 0, sparse_coef=large, dtype=model.dtype)
         model = LinearModel(narrow.coef, model.intercept, model.additional)
     optimizer = new_optimizer(estimator, model, columns, task.sequential)
-    return OnlineLearner(optimizer, make_epoch(estimator, optimizer, task, X, rng), max_iter, columns, is_sparse)
+    epoch = make_epoch(estimator, optimizer, task, X, rng)
+    return OnlineLearner(optimizer, epoch, max_iter, columns, is_sparse, patience=task.length_factor())
 
 
 def make_epoch(estimator, optimizer, task, X, rng, remember=True):

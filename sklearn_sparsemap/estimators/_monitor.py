@@ -223,7 +223,8 @@ class Monitor:
     def _has_stalled(self):
         """Tell whether the loss has hardly decreased over the last steps."""
         n = self.estimator.n_iter_no_change
-        return len(self.losses) > n and self.losses[-1 - n] - self.losses[-1] <= n * self._min_decrease()
+        window = round(n * self.learner.patience)
+        return len(self.losses) > window and self.losses[-1 - window] - self.losses[-1] <= n * self._min_decrease()
 
     def _min_decrease(self):
         """Return the decrease of the loss above which it counts as an improvement."""
