@@ -72,7 +72,8 @@ def test_losses_by_facets_equal_those_by_structures(structure):
                 loss = FenchelYoungLoss(structure, name)
                 value, gradient = loss.loss_gradient(scores, gold)
                 dims = readonly(structure.dims(shape, {}), np.int64)
-                counts[structure.polytope_solver.before(readonly(scores.ravel()), np.zeros(0), dims)] += 1
+                z, none = readonly(scores.ravel()), np.zeros(0)
+                counts[structure.polytope_solver.before(z, none, dims, none, np.inf, 0)] += 1
                 by_structures = FenchelYoungLoss(without_facets(structure), name)
                 expected, slope = by_structures.loss_gradient(scores, gold)
                 assert value == pytest.approx(expected, abs=1e-9)

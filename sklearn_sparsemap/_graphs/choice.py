@@ -3,6 +3,8 @@
 Used by `inference`.
 """
 
+import numpy as np
+
 from .._core.jit import as_argument, readonly, table_of
 from .._numerics.active_set import active_set
 from .._numerics.argmax import map_argmax
@@ -85,7 +87,7 @@ def _would_fail(structures, competences, samples):
         links = slice(*structures.link_ptr[f : f + 2])
         z, dims = samples.scores[0, structures.links[links]], structures.dims[slice(*structures.dims_ptr[f : f + 2])]
         is_plain = structures.signs[links].min() > 0.0 and z.min() > 0.5 * FORBIDDEN
-        if is_plain and competences[structures.oracles[f]](z, z[:0], dims) == 0:
+        if is_plain and competences[structures.oracles[f]](z, z[:0], dims, z, np.inf, 0) == 0:
             return True
     return False
 

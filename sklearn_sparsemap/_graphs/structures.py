@@ -160,7 +160,8 @@ def _prefers_facets(graph, before, f, z):
     Structures whose facets serve factor graphs have no additional scores.
     """
     competence = _competence_at(before, graph.oracles[f])
-    return competence(z, z[:0], graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]) == 0
+    dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
+    return competence(z, z[:0], dims, z, np.inf, np.int64(0)) == 0
 
 
 @kernel

@@ -3,8 +3,8 @@
 The active set costs a call of the MAP oracle a round, and products with all structures found so far. A specialised
 solver costs about the same whatever the scores. So a competence says how many calls of the oracle the active set may
 make before the specialised solver takes over: 0 if the latter is expected to be faster, `ALL` if it never is. It is
-asked twice: before the first call, and, because most problems are solved by then, with a closer look at the scores
-after the calls that the first answer allows. The active set continues from the structures that it has found.
+asked twice: before the first call and, if the problem is not solved by then, after the calls that the first answer
+allows, when the gap tells how many more calls to expect. The active set continues from the structures it has found.
 
 Used by `_graphs`, `_training`, `losses` and `structures`.
 """
@@ -19,7 +19,7 @@ from .solver import GAVE_UP, INFEASIBLE, LATER, SOLVER
 
 ALL = np.iinfo(np.int64).max  # calls of a problem that the active set solves alone
 
-COMPETENCE_SIGNATURE = types.int64(FLOATS, FLOATS, INTS)
+COMPETENCE_SIGNATURE = types.int64(FLOATS, FLOATS, INTS, FLOATS, types.float64, types.int64)
 COMPETENCE = FirstClass(COMPETENCE_SIGNATURE)
 
 # The solvers of a structure, for `solve`. Problems of at most `few_parts` parts are left to the active set. `before`
@@ -30,18 +30,23 @@ SOLVERS = by_address([COMPETENCE, COMPETENCE, SOLVER, SOLVER, types.int64, types
 
 
 def as_competence(function):
-    """Make a module-level function of scores, additional scores and dims a competence."""
+    """Make a module-level function a competence.
+
+    Its arguments are the scores, additional scores and dims of a problem, and the marginals and the duality gap of the
+    active set, and its number of calls so far. Before the first call, the marginals are arbitrary, the gap is infinite,
+    and the number is 0.
+    """
     return Entry(function, COMPETENCE_SIGNATURE)
 
 
 @as_competence
-def never(scores, additional, dims):
+def never(scores, additional, dims, marginals, gap, n_calls):
     """Use the active set for all problems."""
     return ALL
 
 
 @as_competence
-def always(scores, additional, dims):
+def always(scores, additional, dims, marginals, gap, n_calls):
     """Use the specialised solver for all problems."""
     return np.int64(0)
 
@@ -64,12 +69,12 @@ def solve(
         if is_small:
             pass
         elif stage == 0:
-            most = solvers.before(scores, additional, dims)
+            most = solvers.before(scores, additional, dims, marginals, np.inf, np.int64(0))
         elif solvers.is_ready == 0:
             status = np.int64(LATER)
             break
         elif stage == 1:
-            most = solvers.after(scores, additional, dims)
+            most = solvers.after(scores, additional, dims, marginals, gap, n_calls)
         else:
             found = solvers.own(
                 oracle, scores, additional, dims, sizes, aim, tol, limit, slots[:0], additional_slots[:0],

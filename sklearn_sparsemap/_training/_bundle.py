@@ -134,8 +134,8 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
     after_step : callable
         Called with the point and its objective after each step; True stops.
     gap : float, default=1e-12
-        The method also stops if the planes prove that the objective is at most this far above its minimum, relative to
-        the maximum of 1 and the objective.
+        The method also stops if the planes promise, or prove, that no more than this can be gained, relative to the
+        maximum of 1 and the objective.
 
     Returns
     -------

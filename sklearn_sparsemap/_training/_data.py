@@ -31,8 +31,8 @@ from .._core.jit import (
 from .._core.offsets import size_of
 from .._core.ragged import RaggedArray
 from .._core.validation import check_matrix
-from .._numerics.loops import Problems, map_range
 from .._numerics.competence import SOLVERS
+from .._numerics.loops import Problems, map_range
 from ..losses._kernel import GOLD, LOSS_FORM, MEMORY, Gold, Target, join_gold, loss_of_sample
 
 # The training samples of a structure, for kernels. Sample i has rows row_ptr[i]..row_ptr[i + 1] of the features and of

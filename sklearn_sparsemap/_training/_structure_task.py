@@ -10,8 +10,8 @@ from numba import types
 from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, copy_into, entry, readonly
 from .._core.ragged import RaggedArray
 from .._core.threads import cut_evenly, over_ranges
-from .._numerics.loops import GAP, OBJECTIVE, Problems
 from .._numerics.competence import SOLVERS
+from .._numerics.loops import GAP, OBJECTIVE, Problems
 from ..inference._batch import argmax_problems, decode_problems, map_problems, marginal_problems
 from ..inference._n_best import n_best_of_problems
 from ..losses._fenchel_young import LOSSES, Inference, loss_form

@@ -130,9 +130,7 @@ class OnlineLearner(Learner):
 
     step_name = "epoch"
 
-    def __init__(
-        self, optimizer, run_epoch, max_iter, columns=None, sparse_coef=False, is_enough=False, patience=1.0
-    ):
+    def __init__(self, optimizer, run_epoch, max_iter, columns=None, sparse_coef=False, is_enough=False, patience=1.0):
         self.patience = patience
         self.optimizer, self.run_epoch, self.max_iter, self.is_enough = optimizer, run_epoch, max_iter, is_enough
         self.columns, self.sparse_coef, self._final = columns, sparse_coef, None

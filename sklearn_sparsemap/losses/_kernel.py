@@ -19,8 +19,8 @@ from .._core.jit import (
     kernel,
     readonly,
 )
-from .._numerics.loops import PROBLEMS
 from .._numerics.competence import SOLVERS, solve
+from .._numerics.loops import PROBLEMS
 from .._numerics.solver import BY_STRUCTURES, INFEASIBLE, LATER
 from .._numerics.support import parts_repeat, score
 

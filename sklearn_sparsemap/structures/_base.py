@@ -15,9 +15,9 @@ import numpy as np
 from .._core.annotations import Any, Mapping, NDArray, Sequence
 from .._core.keys import HasContent, as_key
 from .._core.validation import check_not_masked
+from .._numerics.competence import always
 from .._numerics.derivations import best_derivations
 from .._numerics.partition import best_by_partition
-from .._numerics.competence import always
 
 
 class TensorBatch(NamedTuple):

@@ -49,8 +49,8 @@ def _epoch(loss_of_target, oracle, solvers, form, rows, targets, order, store, r
     """Visit the samples in this order, from position ``PLACE`` of the counters on.
 
     The store must have space for the first block. The epoch ends early if there is no space for the next block, or if a
-    solver is to be compiled. ``PLACE`` is then the position of the next sample; at the end it is the number of samples. The arguments are
-    described in the module.
+    solver is to be compiled. ``PLACE`` is then the position of the next sample; at the end it is the number of samples.
+    The arguments are described in the module.
     """
     me, n_threads, share = part.me, part.n_threads, part.share
     own, shared = team.counters[me], team.counters[0]

@@ -128,8 +128,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     tol : float, default=None
         Tolerance. Smaller values take longer, and end closer to the minimum of the objective. AdaGrad and MIRA stop if
         an epoch lowers the loss by at most `tol` (default: 7e-3) times the mean loss of all epochs so far, on average
-        over the last `n_iter_no_change` epochs, or as many times more as sequences are longer than 32 steps. L-BFGS stops if no entry of the gradient is larger than `tol` (default:
-        1e-3) or, at a kink, of the averaged subgradient.
+        over the last `n_iter_no_change` epochs. Of sequences longer than 32 steps on average, as many more epochs count
+        as one. L-BFGS stops if no entry of the gradient is larger than `tol` (default: 1e-3). At a kink it stops if
+        this holds for the averaged subgradient, or if hardly any gain is left: ``(10 tol)^2`` times the loss.
     fit_intercept : bool, default=True
         Whether to learn an intercept for each output. It is not penalised.
     class_weight : dict, "balanced" or None, default=None

@@ -7,9 +7,9 @@ import numpy as np
 
 from ..._core.jit import copy_into, kernel
 from ..._numerics.certificate import certify_rows, is_in_polytope
+from ..._numerics.competence import ALL, as_competence
 from ..._numerics.facets import BINDING, HIDES_TIES, MAX_STEPS, TIE, is_feasible
 from ..._numerics.newton import has_flat_dual, maximise_dual, new_cuts, new_rows
-from ..._numerics.competence import ALL, as_competence
 from ..._numerics.polytope_solver import PolytopeSolver
 from ..._numerics.rows import best_are_in_face, drop_rounding, has_ties, lower_rows, read_rows, write_rows
 from ..._numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
@@ -107,7 +107,7 @@ _ENOUGH = (1.2, 11.0)
 
 
 @as_competence
-def prefers_multipliers(scores, additional, dims):
+def prefers_multipliers(scores, additional, dims, marginals, gap, n_calls):
     """Return the competence of the multipliers: 0 or `ALL`, because it depends on the scores alone."""
     return np.int64(0) if prefer_facets(scores, dims[0], dims[1], _ENOUGH) else np.int64(ALL)
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..._core.jit import kernel
 from ..._numerics.certificate import certify_rows, is_in_polytope
+from ..._numerics.competence import ALL, as_competence
 from ..._numerics.facets import BINDING, HIDES_TIES, MAX_STEPS, is_feasible
 from ..._numerics.newton import evaluate, has_flat_dual, maximise_dual, new_cuts, new_rows
-from ..._numerics.competence import ALL, as_competence
 from ..._numerics.polytope_solver import PolytopeSolver
 from ..._numerics.rows import has_ties, lower_rows, read_rows, write_rows
 from ..._numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
@@ -233,13 +233,13 @@ _ENOUGH = (1.75, 10.0)
 
 
 @as_competence
-def prefers_cuts(scores, additional, dims):
+def prefers_cuts(scores, additional, dims, marginals, gap, n_calls):
     """Return the competence of cuts: 0 or `ALL`, because it depends on the scores alone."""
     return np.int64(0) if prefer_facets(scores, dims[0] + 1, dims[0], _ENOUGH) else np.int64(ALL)
 
 
 @as_competence
-def prefers_labelled_cuts(scores, additional, dims):
+def prefers_labelled_cuts(scores, additional, dims, marginals, gap, n_calls):
     """Return the competence of cuts for a tree with labels; see `prefers_cuts`."""
     n, width, total, threshold = dims[0], dims[3], 0.0, np.inf
     line, u = np.empty((n + 1) * width), np.empty((n + 1) * width)
