@@ -13,15 +13,17 @@ from internals import (
     INTS_2D,
     batch_of,
     draw_structures,
+    all_states,
     entry,
     grow,
     into,
     link,
-    max_marginals,
     new_chain,
     new_forest,
     new_prices,
     out_of,
+    price_backward,
+    price_forward,
     price_of,
     replace,
     solve_forest,
@@ -135,14 +137,16 @@ def test_the_gradients_of_the_transitions_pass_cuts():
 def _priced(scores, additional, dims):
     chain, out = new_chain(scores, additional, dims, -np.inf), np.empty((dims[0], dims[1]))
     forest, prices = new_forest(dims[0], chain.width), new_prices(chain)
-    max_marginals(chain, forest, prices)
+    every = all_states(chain.n_steps, chain.n_states)
+    price_forward(chain, forest, every, prices, 0.0)
+    price_backward(chain, forest, every, prices, 0.0)
     for t in range(dims[0]):
         for i in range(dims[1]):
             out[t, i] = price_of(chain, forest, prices, t * chain.width + i)
     return out
 
 
-def test_max_marginals_are_the_best_paths_through_each_state():
+def test_prices_are_the_best_paths_through_each_state():
     rng = np.random.default_rng(1)
     for _ in range(5):
         scores, transitions = rng.normal(size=(4, 3)), rng.normal(size=(3, 3, 3))

@@ -1,6 +1,5 @@
 """SparseMAP by facets and by flows, against the active set, enumeration and dense twins."""
 
-import itertools
 from collections import Counter
 
 import naive_facets
@@ -8,20 +7,16 @@ import numpy as np
 import pytest
 from internals import (
     BY_FACETS,
-    FLOATS,
     GAVE_UP,
     HIDES_TIES,
     INFEASIBLE,
-    INTS,
     WIDTH,
     Direction,
-    _spread_of_paths,
     active_set,
     add_set,
     certify_rows,
     complete_face,
     copy_into,
-    entry,
     evaluate,
     fill_rows,
     larger,
@@ -38,13 +33,13 @@ from internals import (
     total,
 )
 from interpreted import interpreted
-from numba import njit, types
+from numba import njit
 from registry import RANDOM, Instance
 from scipy.sparse import block_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_sparsemap import map_inference, sparsemap
-from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
 
 NO_ROWS, NO_WEIGHTS = np.empty((0, 0), np.int32), np.empty(0)
 LIMIT = np.array([100_000])
@@ -116,29 +111,6 @@ def test_lanes_equal_numpy():
     np.testing.assert_allclose(totals, rows.sum(axis=1), rtol=1e-14)
     np.testing.assert_allclose(tops[[0, 2, 3]], rows[[0, 2, 3]].max(axis=1), rtol=1e-14)
     np.testing.assert_array_equal(seconds, a[:, WIDTH // 3])
-
-
-@entry(types.float64(FLOATS, FLOATS, INTS))
-def spread_of_paths(scores, additional, dims):
-    return _spread_of_paths(scores, additional, dims)
-
-
-def test_spread_of_paths_is_that_of_what_paths_are_worth():
-    rng, n_mixed = np.random.default_rng(1), 0
-    for n_steps, n_states in 3 * ((1, 3), (4, 2), (5, 3)):
-        structure, scores = LinearChain(), rng.normal(size=(n_steps, n_states))
-        transitions = rng.normal(size=(n_states, n_states))
-        scores[0, 0] = transitions[1, 1] = -np.inf
-        paths = list(itertools.product(range(n_states), repeat=n_steps))
-        worth = np.full((n_steps, n_states), -np.inf)
-        for path in paths:
-            value = scores[np.arange(n_steps), path].sum() + sum(transitions[a, b] for a, b in itertools.pairwise(path))
-            worth[np.arange(n_steps), path] = np.maximum(worth[np.arange(n_steps), path], value)
-        expected = sum(np.count_nonzero(sparsemap(Simplex(), row).marginals) for row in worth)
-        dims = np.array(structure.dims(scores.shape, {"transitions": transitions.shape}), np.int64)
-        assert spread_of_paths(scores.ravel(), transitions.ravel(), dims) == expected
-        n_mixed += expected > n_steps
-    assert n_mixed > 5
 
 
 def run(solver, instance, limit=LIMIT):

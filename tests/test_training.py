@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from internals import (
     BatchObjective,
+    Inference,
     LinearModel,
     MiraOptimizer,
     OnlineOptimizer,
     StructureTask,
     begins_of_pieces,
-    Inference,
     loss_form,
     make_rows,
     minimize_bundle,

@@ -76,8 +76,8 @@ def calls_of_flow(scores, additional, dims, marginals, gap, n_calls):
         n_on += u > 0.0
     spread = min(max(float(n_on), n_steps + expected / 1.2), float(n_steps * n_states))
     time = _time_of_flow(n_steps, n_states, spread)
-    if expected < 2 * n_calls:
-        # Half of the paths are known, and the flow can need hundreds of rounds.
+    if expected < 3 * n_calls:
+        # A third of the paths is known, and the flow can need hundreds of rounds.
         return np.int64(ALL)
     if not _time_of_paths(n_steps, n_states, expected) < _CLEARLY_LESS * time:
         return np.int64(0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...._core.jit import kernel
 from ...._core.lanes import WIDTH, larger, largest, load, pick, spread, store
-from ...._numerics.sparsemax import highest, sparsemax
+from ...._numerics.sparsemax import sparsemax
 from .forest import into, out_of
 
 # The first counts[t] entries of states[t] are the states of step t that may enter.
@@ -179,12 +179,3 @@ def price_backward(chain, forest, candidates, prices, share):
 def price_of(chain, forest, prices, node):
     """Return the price of a node without arcs: the reduced score of the best path through it."""
     return prices.before[node] + prices.after[node] + (chain.scores[node] - forest.u[node])
-
-
-@kernel
-def max_marginals(chain, forest, prices):
-    """Price all nodes; return the reduced score of the best path, -inf if none is allowed."""
-    every = all_states(chain.n_steps, chain.n_states)
-    price_forward(chain, forest, every, prices, 0.0)
-    price_backward(chain, forest, every, prices, 0.0)
-    return highest(prices.behind[: chain.n_states])
