@@ -6,7 +6,7 @@ make before the specialised solver takes over: 0 if the latter is expected to be
 asked twice: before the first call and, if the problem is not solved by then, after the calls that the first answer
 allows, when the gap tells how many more calls to expect. The active set continues from the structures it has found.
 
-Used by `_graphs`, `_training`, `losses` and `structures`.
+Used by `_graphs`, `_layers`, `_training`, `losses` and `structures`.
 """
 
 from collections import namedtuple

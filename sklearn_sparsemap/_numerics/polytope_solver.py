@@ -1,6 +1,6 @@
 """Specialised solvers of a structure's polytope.
 
-Used by `_graphs`, `_layers`, `inference`, `losses`, `structures` and `testing`.
+Used by `inference`, `losses`, `structures` and `testing`.
 """
 
 from collections.abc import Callable

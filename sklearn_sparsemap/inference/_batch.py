@@ -118,7 +118,8 @@ def argmax_problems(
         oracle = structure.marginal_oracle if argmax == "gibbs" else oracle
         solvers = solvers_of(None, OTHER_ARGMAXES[argmax])
     elif solver == "auto":
-        solvers = solvers_of(own, solver_of(structure), own is None or own.is_compiled)
+        is_small = own is None or _n_parts(problems).max() <= own.few_parts
+        solvers = solvers_of(None if is_small else own, solver_of(structure), is_small or own.is_compiled)
     elif solver in SOLVERS_BY_NAME:
         solvers = solvers_of(None, solver_of(structure, solver))
     elif own is None or own.name != solver:

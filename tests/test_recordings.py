@@ -1,0 +1,95 @@
+"""Training on few long sequences: the choice of the solver, the end of training, and the default strength."""
+
+import warnings
+
+import numpy as np
+import pytest
+from internals import Inference
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_sparsemap import StructuredGroupLasso, StructuredSparseMAPClassifier
+from sklearn_sparsemap.structures import LinearChain
+
+
+class Paths(LinearChain):
+    """A chain that only the active set solves."""
+
+    polytope_solver = None
+
+
+def recordings(n_steps, noise, n=6, n_labels=3):
+    """Return recordings whose labels stay for ten steps; without noise the features say nothing."""
+    rng = np.random.default_rng(0)
+    y = [np.repeat(rng.integers(n_labels, size=n_steps // 10), 10) for _ in range(n)]
+    signal = 0.0 if noise is None else 1.0 / noise
+    return [signal * np.eye(n_labels, 4)[z] + rng.normal(size=(n_steps, 4)) for z in y], y
+
+
+@pytest.fixture
+def prepared(monkeypatch):
+    """Return a list that grows whenever training gets the specialised solver."""
+    calls, original = [], Inference.prepare
+    monkeypatch.setattr(Inference, "prepare", lambda self, memory: (calls.append(self), original(self, memory))[1])
+    return calls
+
+
+KINDS = {
+    "lbfgs": lambda: StructuredSparseMAPClassifier("chain", max_iter=30),
+    "adagrad": lambda: StructuredSparseMAPClassifier("chain", solver="adagrad", max_iter=5, random_state=0),
+    "margin": lambda: StructuredSparseMAPClassifier("chain", "margin_sparsemap", max_iter=30),
+    "partial": lambda: StructuredSparseMAPClassifier("chain", max_iter=30),
+    "groups": lambda: StructuredGroupLasso("chain", alpha=0.5, max_iter=30),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_kinds_of_training_leave_the_active_set_where_it_is_slow(kind, prepared):
+    X, y = recordings(60, None)
+    if kind == "partial":
+        y = [[None, *labels[1:].tolist()] for labels in y]
+    model = KINDS[kind]().fit(X, y)
+    assert len(prepared) == 1
+    if kind in ("lbfgs", "adagrad"):
+        twin = KINDS[kind]().set_params(structure=Paths()).fit(X, y)
+        assert model.loss_curve_[-1] == pytest.approx(twin.loss_curve_[-1], rel=2e-3)
+
+
+def test_informative_features_compile_no_other_solver(prepared):
+    X, y = recordings(60, 0.2)
+    StructuredSparseMAPClassifier("chain").fit(X, y)
+    assert not prepared
+
+
+def test_lbfgs_at_kinks_ends_near_the_minimum_in_few_evaluations():
+    X, y = recordings(60, None)
+    model = StructuredSparseMAPClassifier("chain").fit(X, y)
+    best = StructuredSparseMAPClassifier("chain", tol=1e-6).fit(X, y)
+    assert model.loss_curve_[-1] < best.loss_curve_[-1] * (1.0 + 5e-4)
+    assert model.n_iter_ < 60
+
+
+def test_long_sequences_have_a_weaker_default_penalty():
+    strengths = {}
+    for n_steps in (30, 320):
+        X, y = recordings(n_steps, 1.0)
+        for loss in ("sparsemap", "crf", "margin_sparsemap"):
+            model = StructuredSparseMAPClassifier("chain", loss, max_iter=1)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                strengths[loss, n_steps] = model.fit(X, y).alpha_ / np.var(np.vstack(X), axis=0).sum()
+    for loss, factor in (("sparsemap", 0.01), ("margin_sparsemap", 0.01)):
+        assert strengths[loss, 320] == pytest.approx(factor * strengths[loss, 30])
+    assert strengths["crf", 320] > strengths["crf", 30]
+
+
+def test_adagrad_does_not_stop_early_on_few_long_samples_without_a_word():
+    X, y = recordings(300, 3.0, n=5)
+    best = StructuredSparseMAPClassifier("chain").fit(X, y)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = StructuredSparseMAPClassifier("chain", solver="adagrad", random_state=0).fit(X, y)
+    assert model.n_iter_ > 40
+    assert model.loss_curve_[-1] < 1.1 * best.loss_curve_[-1] or any(
+        issubclass(each.category, ConvergenceWarning) for each in caught
+    )
