@@ -59,7 +59,7 @@ def calls_before_flow(scores, additional, dims, marginals, gap, n_calls):
     """Return the calls that take a fraction of the least time of the flow, in which most problems are solved."""
     if dims[2] == NO_TRANSITIONS:
         # The flow is a closed form.
-        return np.int64(0)
+        return np.int64(0) if scores.shape[0] > _FEW_PARTS else np.int64(ALL)
     calls = _calls_in(dims[0], dims[1], _AT_FIRST * _time_of_flow(dims[0], dims[1], float(dims[0])))
     return max(calls, np.int64(_FEW_CALLS)) if scores.shape[0] <= _FEW_PARTS else calls
 
