@@ -54,7 +54,6 @@ from sklearn_sparsemap._numerics.threshold import threshold
 
 # --- structures
 # Kernels of chains, against dense twins.
-from sklearn_sparsemap.structures._chain.flow.choice import FLOW
 from sklearn_sparsemap.structures._chain.flow.pricing import all_states, price_backward, price_forward
 from sklearn_sparsemap.structures._chain.flow.solver import (
     grow,

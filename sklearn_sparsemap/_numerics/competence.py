@@ -54,17 +54,17 @@ def always(scores, additional, dims, marginals, gap, n_calls):
 @kernel
 def solve(
     oracle, solvers, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights,
-    marginals,
+    marginals, skips,
 ):  # fmt: skip
     """Solve one problem by the solver that is expected to take the least time; see `solver.py`.
 
-    A problem that ends with LATER is not solved.
+    With `skips`, the specialised solver is called at once, if it is ready. A problem that ends with LATER is not solved.
     """
     slots, additional_slots, weights = warm_slots, warm_additional, warm_weights
     status, objective, gap, n_calls, n_iter = np.int64(GAVE_UP), 0.0, np.inf, np.int64(0), np.int64(0)
     part = np.zeros(1, np.int64)
     is_small = scores.shape[0] <= solvers.few_parts
-    for stage in range(3):
+    for stage in range(2 if skips and solvers.is_ready != 0 else 0, 3):
         most = np.int64(ALL)
         if is_small:
             pass

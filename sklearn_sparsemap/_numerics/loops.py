@@ -188,6 +188,7 @@ def sparsemap_range(oracle, solvers, problems, aim, tol, limit, marginals, stati
             no_slots,
             no_weights,
             marginals[problems.score_ptr[i] : problems.score_ptr[i + 1]],
+            False,
         )
         statistics[i, OBJECTIVE] = objective
         statistics[i, GAP] = gap

@@ -21,7 +21,7 @@ from .._core.jit import (
 )
 from .._numerics.competence import SOLVERS, solve
 from .._numerics.loops import PROBLEMS
-from .._numerics.solver import BY_STRUCTURES, INFEASIBLE, LATER
+from .._numerics.solver import BY_FACETS, INFEASIBLE, LATER
 from .._numerics.support import parts_repeat, score
 
 # A loss, in the form that kernels take. `quadratic` is 1 if the regulariser contains 1/2 |u|^2, and `margin` is 1 if it
@@ -46,7 +46,8 @@ LOSSES_TYPE = by_address([FLOATS_OUT] * 3, Losses)
 # The structures of each sample's last solution, as warm start for the next one: at most `capacity` structures, stored
 # from slots[slot_start[i]] on and likewise in other arrays. Capacity 0 stores nothing. `limit[0]` is the maximum number
 # of oracle calls for a loss, as in _numerics/solver.py. Setting it to 0 ends the running inference. `later[0]` becomes
-# 1 if a sample needs a solver that is not compiled, and `later[1]` if its compilation is worth it, too.
+# 1 if a sample needs a solver that is not compiled, and `later[1]` if its compilation is worth it, too. `counts` has the
+# number of structures or, if negative, of visits since the specialised solver took over.
 Memory = namedtuple(
     "Memory",
     ["capacity", "counts", "slots", "slot_start", "additional", "additional_start", "weights", "limit", "later"],
@@ -58,6 +59,8 @@ MEMORY = by_address([types.int64, INTS_OUT, PARTS_OUT, INTS, PARTS_OUT, INTS, FL
 _MAX_ITER = 1000
 # Calls of the oracle by the active set, in place of another solver, from which on it is worth to compile that solver.
 _WORTH_COMPILING = 100
+# Visits after which the active set is tried again for a sample that the other solver solves.
+_VISITS = 8
 # Maximum number of stored structures of a sample, and the maximum if the first one would take more than this memory, in
 # bytes. More take memory, and warm starts are hardly better: with 8 in place of 16, epochs take the same time.
 _MAX_STORED, _MAX_STORED_OF_MANY, _MANY_BYTES = 16, 8, 2**22
@@ -168,7 +171,8 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
         _add_cost(scores, target.gold_slots, form.cost, form.missing, parts_repeat(target.sizes))
     remembers = i >= 0 and memory.capacity > 0
     first, first_additional = memory.slot_start[i], memory.additional_start[i]
-    n_warm, first_weight = (memory.counts[i], i * memory.capacity) if remembers else (0, 0)
+    n_warm, first_weight = (max(memory.counts[i], 0), i * memory.capacity) if remembers else (0, 0)
+    skips = remembers and memory.counts[i] < 0
     last, last_additional = first + n_warm * n_slots, first_additional + n_warm * n_additional
     slots, additional_slots, weights, status, objective, gap, n_calls = solve(
         oracle,
@@ -184,6 +188,7 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
         memory.additional[first_additional:last_additional].reshape((n_warm, n_additional)),
         memory.weights[first_weight : first_weight + n_warm],
         residual,
+        skips,
     )
     if status == LATER:
         slots, additional_slots, weights, status, objective, gap, n_calls = solvers.by_structures(
@@ -210,8 +215,11 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
     else:
         # Structures are stored, facets are not. Rows of facets have additional parts if they are arcs with flow.
         if remembers:
-            memory.counts[i] = 0
-            if status == BY_STRUCTURES:
+            if status == BY_FACETS:
+                memory.counts[i] = memory.counts[i] - 1 if -_VISITS < memory.counts[i] <= 0 else -1
+                if memory.counts[i] == -_VISITS:
+                    memory.counts[i] = 0
+            else:
                 _remember(memory, i, slots, additional_slots, weights, weights.shape[0])
         n_columns = additional_slots.shape[1]
         for s in range(additional_slots.shape[0]):

@@ -76,12 +76,11 @@ def calls_of_flow(scores, additional, dims, marginals, gap, n_calls):
         n_on += u > 0.0
     spread = min(max(float(n_on), n_steps + expected / 1.2), float(n_steps * n_states))
     time = _time_of_flow(n_steps, n_states, spread)
-    if expected < 3 * n_calls:
-        # A third of the paths is known, and the flow can need hundreds of rounds.
-        return np.int64(ALL)
-    if not _time_of_paths(n_steps, n_states, expected) < _CLEARLY_LESS * time:
+    # With a third of its structures the active set goes on in any case, because the flow can need hundreds of rounds.
+    # But near ties it can need many more calls than the gap lets expect, so it is always stopped.
+    if not (expected < 3 * n_calls or _time_of_paths(n_steps, n_states, expected) < _CLEARLY_LESS * time):
         return np.int64(0)
-    return max(_calls_in(n_steps, n_states, time), 2 * n_calls)
+    return max(_calls_in(n_steps, n_states, time), 4 * n_calls)
 
 
 FLOW = PolytopeSolver(
