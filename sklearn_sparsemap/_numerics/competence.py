@@ -52,15 +52,24 @@ def always(scores, additional, dims, marginals, gap, n_calls):
 
 
 @kernel
-def solve(
-    oracle, solvers, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights,
-    marginals, skips,
-):  # fmt: skip
-    """Solve one problem by the solver that is expected to take the least time; see `solver.py`.
+def solve(oracle, solvers, problem, goal, warm, marginals, skips):
+    """Solve one problem by the solver that is expected to take the least time; return as `solver.py` describes.
 
-    With `skips`, the specialised solver is called at once, if it is ready. A problem that ends with LATER is not solved.
+    Parameters
+    ----------
+    oracle : MAP oracle
+    solvers : Solvers
+    problem, goal, warm : tuples
+        (scores, additional, dims, sizes), (aim, tol, limit) and (warm_slots, warm_additional, warm_weights); see
+        `solver.py`.
+    marginals : array of shape (n_parts,)
+        Output.
+    skips : bool
+        Whether to call the specialised solver at once, if it is ready.
     """
-    slots, additional_slots, weights = warm_slots, warm_additional, warm_weights
+    scores, additional, dims, sizes = problem
+    aim, tol, limit = goal
+    slots, additional_slots, weights = warm
     status, objective, gap, n_calls, n_iter = np.int64(GAVE_UP), 0.0, np.inf, np.int64(0), np.int64(0)
     part = np.zeros(1, np.int64)
     is_small = scores.shape[0] <= solvers.few_parts

@@ -46,8 +46,8 @@ LOSSES_TYPE = by_address([FLOATS_OUT] * 3, Losses)
 # The structures of each sample's last solution, as warm start for the next one: at most `capacity` structures, stored
 # from slots[slot_start[i]] on and likewise in other arrays. Capacity 0 stores nothing. `limit[0]` is the maximum number
 # of oracle calls for a loss, as in _numerics/solver.py. Setting it to 0 ends the running inference. `later[0]` becomes
-# 1 if a sample needs a solver that is not compiled, and `later[1]` if its compilation is worth it, too. `counts` has the
-# number of structures or, if negative, of visits since the specialised solver took over.
+# 1 if a sample needs a solver that is not compiled, and `later[1]` if its compilation is worth it, too. `counts` holds
+# the numbers of structures or, if negative, of visits since the specialised solver took over.
 Memory = namedtuple(
     "Memory",
     ["capacity", "counts", "slots", "slot_start", "additional", "additional_start", "weights", "limit", "later"],
@@ -177,16 +177,13 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
     slots, additional_slots, weights, status, objective, gap, n_calls = solve(
         oracle,
         solvers,
-        scores,
-        additional,
-        target.dims,
-        target.sizes,
-        tol,
-        tol,
-        memory.limit,
-        memory.slots[first:last].reshape((n_warm, n_slots)),
-        memory.additional[first_additional:last_additional].reshape((n_warm, n_additional)),
-        memory.weights[first_weight : first_weight + n_warm],
+        (scores, additional, target.dims, target.sizes),
+        (tol, tol, memory.limit),
+        (
+            memory.slots[first:last].reshape((n_warm, n_slots)),
+            memory.additional[first_additional:last_additional].reshape((n_warm, n_additional)),
+            memory.weights[first_weight : first_weight + n_warm],
+        ),
         residual,
         skips,
     )
