@@ -24,6 +24,7 @@ from .._core.offsets import offsets
 from .._core.tables import aligned
 from .._core.threads import over_ranges
 from .._core.validation import check_choice, check_n_jobs, check_numbers, check_positive, check_same_length
+from .._numerics.competence import always
 from .._numerics.polytope_solver import solver_of, solvers_of
 from ..factors import FactorGraph
 from ..inference._batch import OTHER_ARGMAXES, check_feasible, marginal_oracle_of
@@ -221,7 +222,9 @@ class Inference:
             self._own, self._by_structures = structure.polytope_solver, solver_of(structure)
         elif argmax == "gibbs":
             self._oracle = marginal_oracle_of(structure, f"loss={name!r}")
-        self.arguments = self._oracle, solvers_of(self._own, self._by_structures, is_ready=False)
+        # Closed forms solve all samples, and compile fast.
+        is_closed_form = self._own is not None and self._own.before is always
+        self.arguments = self._oracle, solvers_of(self._own, self._by_structures, is_closed_form)
 
     def prepare(self, memory):
         """Give kernels the specialised solver from now on; reset the flags of the memory."""
