@@ -130,7 +130,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         an epoch lowers the loss by at most `tol` (default: 7e-3) times the mean loss of all epochs so far, on average
         over the last `n_iter_no_change` epochs. Of sequences longer than 32 steps on average, as many more epochs count
         as one. L-BFGS stops if no entry of the gradient is larger than `tol` (default: 1e-3). At a kink it stops if
-        this holds for the averaged subgradient, or if hardly any gain is left: ``(10 tol)^2`` times the loss.
+        this holds for the averaged subgradient, or if hardly any gain is left: ``(5 tol)^2`` times the loss.
     fit_intercept : bool, default=True
         Whether to learn an intercept for each output. It is not penalised.
     class_weight : dict, "balanced" or None, default=None
