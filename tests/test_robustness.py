@@ -627,7 +627,7 @@ def test_ctrl_c_leaves_the_present_sample_out(kind):
     structure, n_outputs = LinearChain(), 10
     gold = list(rng.integers(10, size=(20, 60)))
     targets = StructureTask(structure, ragged, n_outputs).learn(gold, np.ones(20), loss).targets
-    form, inference, n_additional = loss_form(structure, loss, 1.0, None, n_outputs), Inference(structure, loss), 120
+    form, n_additional = loss_form(structure, loss, 1.0, None, n_outputs), 120
     # The last step of an order is the one that is interrupted.
     order = np.tile(np.arange(20), 20_000)
 
@@ -647,6 +647,8 @@ def test_ctrl_c_leaves_the_present_sample_out(kind):
         return optimizer
 
     def run(optimizer, order):
+        # Each training has its own, which may get another solver on the way.
+        inference = Inference(structure, loss)
         optimizer.epoch(inference, form, make_rows(ragged.values), targets, order, new_memory(targets.sizes, 0))
 
     run(start(), order[:2])
