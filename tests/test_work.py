@@ -12,7 +12,6 @@ import tracemalloc
 from functools import cache
 
 import numpy as np
-import pandas as pd
 import pytest
 from internals import modules_with
 from scipy import sparse
@@ -415,6 +414,7 @@ def rows_of_sentences(n):
 
 @case(2000)
 def frames(n):
+    pd = pytest.importorskip("pandas")
     table = pd.DataFrame({"s": np.repeat(np.arange(n // 2), 2), "word": "w", "label": "a"})
     return lambda: sentences_from_frame(table, "s", label="label")
 
@@ -466,6 +466,7 @@ def hierarchy_of_many_parents(n):
 
 @case(500)
 def hierarchy_of_levels(n):
+    pd = pytest.importorskip("pandas")
     table = pd.DataFrame({"a": [f"a{i}" for i in range(n)], "b": [f"b{i}" for i in range(n)]})
     return lambda: Hierarchy(table).binarize(table[:2])
 

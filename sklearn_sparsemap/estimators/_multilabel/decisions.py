@@ -383,11 +383,10 @@ class Tuning:
         choices, means, values, kept = [], [], [], []
         for rule in (rule for rule in self.thresholds if rule in self.totals):
             thresholds, (f1, whole, hits, n_labels) = self.thresholds[rule], self.totals[rule] / self.weight
-            scores, allowed = f1, self._allowed(f1, whole)
+            allowed = self._allowed(f1, whole)
+            scores = np.where(allowed, f1, -1.0) if allowed.any() else f1
             if rule == "observed_sets":
-                scores = np.where(f1 >= f1.max() - SPARED_F1, whole + 1e-6 * f1, -1.0)
-            if allowed.any():
-                scores = np.where(allowed, scores, -2.0)
+                scores = np.where(scores >= scores.max() - SPARED_F1, whole + 1e-6 * f1, -1.0)
             threshold = best_threshold(scores, thresholds)
             k = int(np.flatnonzero(thresholds == threshold)[0])
             mean = 0.5 * (f1[k] + float(example_f1(hits[k], n_labels[k])))
