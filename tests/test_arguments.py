@@ -385,7 +385,7 @@ LASSO = {
     "l1_ratio": [0.5],
     "group_weights": ["uniform", [9.0, 1.0, 1.0]],
     "temperature": [0.5],
-    "tol": [1e-9],
+    "tol": [1e-6],
     "max_iter": [2],
     "fit_intercept": [False],
     "class_weight": ["balanced", {"a": 5.0}],
@@ -394,7 +394,7 @@ LASSO = {
 }
 LASSO_BASE = {"structure": "chain", "groups": GROUPS, "alpha": 0.02, "tol": 1e-3}
 CV_BASE = {"groups": GROUPS, "n_alphas": 4, "cv": 3, "tol": 1e-4}
-LASSO_CV = {name: values for name, values in LASSO.items() if name not in ("alpha", "warm_start")} | {
+LASSO_CV = {name: values for name, values in LASSO.items() if name not in ("alpha", "tol", "warm_start")} | {
     "n_alphas": [3], "eps": [0.5], "alphas": [[0.1, 0.01]], "cv": [2], "rule": ["one_se"],
     "scoring": [lambda model, X, y: -model.n_nonzero_coefs_],
 }  # fmt: skip
@@ -413,7 +413,8 @@ SETTINGS |= {
         by_two_fits, LASSO,
     ),
     "group lasso, cross-validation": Setting(
-        StructuredGroupLassoCV, CV_BASE, flat, {"structure": []}, FIXED, by_fit, LASSO_CV
+        StructuredGroupLassoCV, CV_BASE, flat, {"structure": []},
+        {**FIXED, "tol": "a small problem is solved up to rounding"}, by_fit, LASSO_CV,
     ),
 }  # fmt: skip
 
@@ -562,6 +563,12 @@ def adds_labels():
     return len(model.partial_fit(X[:1], [["d"] * 4], on_new_labels="add").classes_) == 4
 
 
+def adds_label_of_sets(X, Y):
+    sets = [[f"label {k}" for k in np.flatnonzero(row)] for row in Y]
+    model = MultilabelLPSparseMAP(random_state=0).partial_fit(X, sets)
+    return len(model.partial_fit(X[:1], [["new"]], on_new_labels="add").classes_) == Y.shape[1] + 1
+
+
 def by_classes(kind, **options):
     X, y = sequences()
     models = [kind("chain", **options).partial_fit(X, y, classes=classes) for classes in (list("abc"), list("abcd"))]
@@ -603,6 +610,7 @@ def label_methods():
         ("partial_fit", "classes"): lambda: differ(
             *(kind().partial_fit(X, Y, classes=c).classes_ for c in (None, names))
         ),
+        ("partial_fit", "on_new_labels"): lambda: adds_label_of_sets(X, Y),
         ("fit_partitions", "classes"): lambda: differ(*(stream(classes=c).classes_ for c in (None, names))),
         ("fit_partitions", "validation"): lambda: hasattr(stream(validation=parts[0]), "validation_scores_"),
         ("predict", "known"): call("predict", known=none),
