@@ -77,6 +77,8 @@ def map_problems(structure, problems, *, n_jobs=None, many=True, check=True):
 
 def decode_problems(structure, problems, slots, slot_ptr):
     """Decode one structure for each problem; problem i has the slots from slot_ptr[i] to slot_ptr[i + 1]."""
+    if len(slot_ptr) == 2:
+        return [structure.decode(slots, problems.dims[0])]
     if structure._decodes_stacks and (problems.dims == problems.dims[0]).all():
         return list(structure.decode(slots.reshape(len(problems.dims), -1), problems.dims[0]))
     cuts = pairwise(slot_ptr.tolist())

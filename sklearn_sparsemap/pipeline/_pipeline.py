@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial, update_wrapper
+from functools import partial, update_wrapper, wraps
 from types import MethodType
 
 from sklearn.base import clone
@@ -44,12 +44,13 @@ def _available_if(check):
     return partial(_AvailableIf, check=check)
 
 
+def _last_has(name):
+    """Return a check that the last step of a pipeline has a method; the error names the step."""
+    return lambda pipeline: getattr(pipeline._final_estimator, name)
+
+
 def _handed_through(name, what):
     """Make a method that transforms X and calls the last step. It exists if the last step has it."""
-
-    def last_has(pipeline):
-        # The error names the step.
-        getattr(pipeline._final_estimator, name)
 
     def method(self, X, *args, **kwargs):
         steps, last = unwrap(self)
@@ -71,7 +72,28 @@ def _handed_through(name, what):
     result
         As returned by the last step.
     """
-    return _available_if(last_has)(method)
+    return _available_if(_last_has(name))(method)
+
+
+def _checked_by_the_last_step(name):
+    """Make a method of scikit-learn's `Pipeline` that calls the last step, which checks that it is fitted.
+
+    scikit-learn's method checks that the pipeline is fitted, and for that collects the tags of all steps, which takes
+    longer than the prediction of one sample.
+    """
+    of_sklearn = getattr(Pipeline, name)
+
+    @wraps(of_sklearn)
+    def method(self, X, **params):
+        is_fitted = getattr(self._final_estimator, "__sklearn_is_fitted__", None)
+        if params or is_fitted is None or not is_fitted():
+            return getattr(super(StructuredPipeline, self), name)(X, **params)
+        for _, step in self.steps[:-1]:
+            if step is not None and step != "passthrough":
+                X = step.transform(X)
+        return getattr(self._final_estimator, name)(X)
+
+    return _available_if(_last_has(name))(method)
 
 
 class StructuredPipeline(DocLinkMixin, Pipeline):
@@ -103,6 +125,9 @@ class StructuredPipeline(DocLinkMixin, Pipeline):
     [(['D', 'N'], 1.0)]
     """
 
+    predict = _checked_by_the_last_step("predict")
+    predict_proba = _checked_by_the_last_step("predict_proba")
+    decision_function = _checked_by_the_last_step("decision_function")
     predict_structures = _handed_through("predict_structures", "Find the few structures of each sample.")
     predict_marginals = _handed_through("predict_marginals", "Compute the probability of each label, or part.")
     predict_n_best = _handed_through("predict_n_best", "Find the best structures of each sample, with their scores.")

@@ -57,6 +57,7 @@ from .data import (
     without_empty,
     without_violations,
 )
+from .few import predict_few
 from .graph_builder import resolve_structure
 from .restrictions import TransitionMask, check_known_length, explain_infeasible, forbid_others
 
@@ -176,6 +177,10 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             for a label sequence without steps is empty. For a `LinearProgram`: a bool array of shape (n_samples,
             n_variables).
         """
+        if known is None:
+            predicted = predict_few(self, X, map_time_limit)
+            if predicted is not None:
+                return predicted
         known = None if known is None else by_samples(known, X, "known")
         structure, X = self._check_predict(X)
         task = self._task(X)

@@ -15,6 +15,7 @@ from ..._core.ragged import RaggedArray
 from ..._core.validation import POSITIVE_INT, Number
 from .._base import BaseVectorizer
 from .._fields import hash_values
+from .few_tokens import rows_of_few
 from .token_pairs import TokenPairs, keep_entries
 
 # Columns are numbered in int32.
@@ -155,6 +156,24 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         self.groups_ = np.array([place for _, place in kept], dtype=np.int32)
         self.template_names_ = list(place_of)
         return pairs, None
+
+    def transform(self, X: Any) -> RaggedArray:
+        rows = self._rows_of_few(X)
+        return super().transform(X) if rows is None else self._give(rows)
+
+    def _rows_of_few(self, X):
+        """Return the rows of a few sentences, or None if `TokenPairs` has to read them."""
+        column_of = getattr(self, "_vocabulary", None)
+        if self.n_features is not None or column_of is None or np.dtype(self.dtype) != np.float64:
+            return None
+        found = rows_of_few(X, self.separator, column_of)
+        if found is None or np.shape(self.groups_) != (len(column_of),):
+            return None
+        rows = sparse.csr_array(found[:3], shape=(len(found[2]) - 1, len(column_of)))
+        rows.has_canonical_format = True
+        rows = RaggedArray._of_checked(rows, found[3])
+        rows.groups, rows.group_names = self.groups_, self.template_names_
+        return rows
 
     def _rows(self, pairs, columns=None):
         n_columns, (groups, names) = self.n_features_out_, self._column_groups()

@@ -1,0 +1,194 @@
+"""Predictions for a few samples: the same result as for many, with a few calls of Python and NumPy.
+
+For one sentence, checks and the layout of arrays take far longer than the scores and the best structure.
+"""
+
+from itertools import accumulate, chain, pairwise
+
+import numpy as np
+from numba import types
+from scipy import sparse
+
+from ..._core.jit import FLOATS, FLOATS_2D, FLOATS_2D_OUT, INTS, PARTS, entry, kernel, readonly
+from ..._core.ragged import RaggedArray
+from ..._core.validation import LARGEST_SCORE
+from ..._numerics.loops import Problems
+from ..._training._scores import linear_scores
+from ..._training._structure_task import object_array
+from ...inference._batch import decode_problems, map_problems
+
+_MAX_SAMPLES, _MAX_ROWS = 16, 256  # samples, and rows of all of them, up to which they are a few
+
+
+@kernel
+def _is_within(number, most):
+    """Tell whether a number is within [-most, most], which NaN is not."""
+    return -most <= number <= most
+
+
+@entry(types.boolean(FLOATS, types.float64, types.boolean))
+def _are_within(numbers, most, or_forbidden):
+    """Tell whether all numbers are within [-most, most], or -inf if that is allowed."""
+    for number in numbers:
+        if not _is_within(number, most) and not (or_forbidden and number == -np.inf):
+            return False
+    return True
+
+
+@entry(types.boolean(FLOATS, PARTS, INTS, FLOATS_2D, FLOATS, FLOATS_2D_OUT))
+def _score_rows(data, indices, indptr, coef, intercept, scores):
+    """Compute the scores of CSR rows under a linear model; return whether rows and scores are valid.
+
+    Parameters
+    ----------
+    data, indices, indptr : float64, int32 and int64 arrays
+        Features, not checked before. Their numbers of entries must match, and entries be in ascending rows.
+    coef, intercept : arrays of shapes (n_features, n_outputs) and (n_outputs,)
+    scores : array of shape (n_rows, n_outputs)
+        Output.
+    """
+    n_rows, n_outputs = scores.shape
+    n_entries, most = len(data), LARGEST_SCORE / max(n_rows * n_outputs, 1)
+    if len(indptr) != n_rows + 1 or indptr[0] != 0 or indptr[n_rows] != n_entries or len(indices) != n_entries:
+        return False
+    for r in range(n_rows):
+        first, last = indptr[r], indptr[r + 1]
+        if not first <= last <= n_entries:
+            return False
+        for j in range(n_outputs):
+            scores[r, j] = 0.0
+        for at in range(first, last):
+            value, column = data[at], indices[at]
+            if not _is_within(value, LARGEST_SCORE) or not 0 <= column < coef.shape[0]:
+                return False
+            for j in range(n_outputs):
+                scores[r, j] += value * coef[column, j]
+        for j in range(n_outputs):
+            scores[r, j] += intercept[j]
+            if not _is_within(scores[r, j], most):
+                return False
+    return True
+
+
+def predict_few(model, X, map_time_limit):
+    """Predict a few samples of a structure with a fixed number of parts.
+
+    Parameters
+    ----------
+    model : LinearStructuredModel
+    X : as in `predict`
+    map_time_limit : float or None
+        Only checked, because it limits the inference of factor graphs.
+
+    Returns
+    -------
+    predicted : 1-D object array, or array of structures, or None
+        None if the samples are many, or of another form, or if any check fails. `predict` then goes the way of all
+        samples, which raises the errors.
+    """
+    structure, n_jobs = vars(model).get("_structure"), model.n_jobs
+    if structure is None or structure.uses_graphs or structure.is_flat or not structure.fixed_size:
+        return None
+    if n_jobs is not None and (type(n_jobs) is not int or n_jobs == 0):
+        return None
+    if map_time_limit is not None and (type(map_time_limit) not in (int, float) or not 0 < map_time_limit < np.inf):
+        return None
+    rows, row_ptr = _rows_of_few(X)
+    weights = model._learned.model
+    if rows is None or model._learned_columns is not None or not _are_plain(weights):
+        return None
+    model._check_whole()
+    n_features, n_outputs, n_additional = weights.sizes
+    if rows.shape[1] != n_features or (not structure.labelled and n_outputs != (structure.row_outputs or 1)):
+        return None
+    scores, additional = _scores(rows, weights), weights.additional + model._mask
+    if scores is None or not _are_within(additional, LARGEST_SCORE / max(n_additional, 1), True):
+        return None
+    try:
+        problems = _problems(structure, scores, row_ptr, additional)
+        slots, slot_ptr, values = map_problems(structure, problems, check=False)
+    except ValueError:
+        return None
+    if not (values > -np.inf).all():
+        return None
+    found = decode_problems(structure, problems, slots, slot_ptr)
+    if structure.labelled:
+        return object_array([model.classes_[codes] for codes in found])
+    return np.array(found) if structure._decodes_alike else object_array(found)
+
+
+def _rows_of_few(X):
+    """Return the rows of a few samples, and the beginning of each sample as a list; None for other samples."""
+    if type(X) is list and 0 < len(X) <= _MAX_SAMPLES:
+        if not all(type(x) is np.ndarray and x.dtype == np.float64 and x.ndim == 2 for x in X):
+            return None, None
+        if len({x.shape[1] for x in X}) > 1:
+            return None, None
+        rows, row_ptr = (X[0] if len(X) == 1 else np.concatenate(X)), [0, *accumulate(map(len, X))]
+    elif type(X) is RaggedArray and X.shapes is None and X.extras is None:
+        rows, indptr, groups = X.values, X.indptr, X.groups
+        if type(indptr) is not np.ndarray or indptr.dtype != np.int64 or not 1 < indptr.size <= _MAX_SAMPLES + 1:
+            return None, None
+        if rows.ndim != 2 or (groups is not None and np.shape(groups) != (rows.shape[1],)):
+            return None, None
+        row_ptr = indptr.ravel().tolist()
+    else:
+        return None, None
+    is_few = rows.ndim == 2 and rows.dtype == np.float64 and rows.shape[0] <= _MAX_ROWS
+    if not is_few or row_ptr[0] != 0 or row_ptr[-1] != rows.shape[0]:
+        return None, None
+    return (None, None) if any(first >= last for first, last in pairwise(row_ptr)) else (rows, row_ptr)
+
+
+def _are_plain(weights):
+    """Tell whether weights are dense arrays of float64."""
+    coef = weights.coef
+    is_dense = type(coef) is np.ndarray and coef.dtype == np.float64 and coef.flags.c_contiguous
+    return is_dense and weights.intercept.dtype == weights.additional.dtype == np.float64
+
+
+def _scores(rows, weights):
+    """Return the scores of rows, or None if rows or scores are invalid."""
+    if not sparse.issparse(rows):
+        if type(rows) is not np.ndarray or not _are_within(np.ascontiguousarray(rows).ravel(), LARGEST_SCORE, False):
+            return None
+        scores = linear_scores(np.ascontiguousarray(rows), weights, None)
+        return scores if _are_within(scores.ravel(), LARGEST_SCORE / scores.size, False) else None
+    arrays = rows.data, rows.indices, rows.indptr
+    if rows.format != "csr" or rows.indices.dtype != np.int32 or any(array.ndim != 1 for array in arrays):
+        return None
+    arrays = readonly(rows.data), readonly(rows.indices, np.int32), readonly(rows.indptr, np.int64)
+    scores = np.empty((rows.shape[0], len(weights.intercept)))
+    return scores if _score_rows(*arrays, weights.coef, weights.intercept, scores) else None
+
+
+def _problems(structure, scores, row_ptr, additional):
+    """Return the problems of a few samples as kernels take them."""
+    n_samples, n_outputs, n_additional = len(row_ptr) - 1, scores.shape[1], len(additional)
+    given = structure.learned_shapes(n_outputs)
+    layouts = []
+    for first, last in pairwise(row_ptr):
+        shape = structure.scores_shape((last - first,), n_outputs)
+        layouts.append(structure.layout(shape, given))
+    dims, sizes = zip(*layouts)
+    # All integers are made one array, because making one takes longer than filling it.
+    ints = readonly(
+        np.array([
+            *(end * n_outputs for end in row_ptr), *[0] * n_samples, *[n_additional] * n_samples,
+            *chain.from_iterable(dims), *chain.from_iterable(sizes),
+        ]),
+        np.int64,
+    )  # fmt: skip
+    starts = n_samples + 1
+    stops = starts + n_samples
+    rest = stops + n_samples
+    of_sizes = rest + n_samples * len(dims[0])
+    return Problems(
+        readonly(scores).ravel(),
+        ints[:starts],
+        readonly(additional),
+        ints[starts:stops],
+        ints[stops:rest],
+        ints[rest:of_sizes].reshape(n_samples, -1),
+        ints[of_sizes:].reshape(n_samples, -1),
+    )
