@@ -129,16 +129,29 @@ class ScoredStructures:
         return values.reshape(self.shapes[i])
 
     def n_best(self, chosen, scores, k):
-        """Return the `k` best structures of each chosen sample: lists of (structure, parts).
+        """Return the `k` best structures of each chosen sample, and their total scores: pairs of lists.
 
         `chosen` are the indices of the samples, and `scores` those of the unary parts of all samples.
         """
-        shaped, dims = [scores[i].reshape(self.shapes[i]) for i in chosen], self.task.layout[0]
-        lists = n_best(self.structure, shaped, k, n_jobs=self.model.n_jobs, **self.additional)
-        return [
-            [(self.model._as_labels(s), self.structure.encode(s, dims[i])) for s, _ in own]
-            for i, own in zip(chosen, lists)
-        ]
+        shaped, found = [scores[i].reshape(self.shapes[i]) for i in chosen], []
+        for i, own in zip(chosen, n_best(self.structure, shaped, k, n_jobs=self.model.n_jobs, **self.additional)):
+            structures = [structure for structure, _ in own]
+            totals = self._totals(i, scores[i], structures)
+            if self.structure.labelled:
+                # The labels of all structures together: one at a time takes most of the time.
+                structures = list(self.model._as_labels(np.array(structures)))
+            found.append((structures, totals))
+        return found
+
+    def _totals(self, i, scores, structures):
+        """Return the total scores of structures of sample i, with the same rounding as those of `value`."""
+        pairs = self.structure.encode_all(structures, self.task.layout[0][i])
+        lengths = {(len(slots), len(additional_slots)) for slots, additional_slots in pairs}
+        if len(lengths) == 1:
+            slots, additional_slots = (np.array(parts) for parts in zip(*pairs))
+            if (slots >= 0).all() and (additional_slots >= 0).all():
+                return scores[slots].sum(axis=1) + self._joined[additional_slots].sum(axis=1)
+        return [self.value(i, scores, parts) for parts in pairs]
 
     def value(self, i, scores, parts):
         """Return the total score of a structure of sample i, given its parts."""
@@ -200,7 +213,9 @@ class ScoredGraphs:
             graph, layout = self.task.graphs[i], self.task.layouts[i]
             own = layout.shape_variables(scores[i])
             found = n_best(graph, own, k, additional=self.additional, map_time_limit=None)
-            lists.append([(assignment, gold_parts(graph, layout, assignment)) for assignment, _ in found])
+            assignments = [assignment for assignment, _ in found]
+            totals = [self.value(i, scores[i], gold_parts(graph, layout, assignment)) for assignment in assignments]
+            lists.append((assignments, totals))
         return lists
 
     def additional_bound(self, i):
@@ -258,7 +273,10 @@ class ScoredLabelSets:
 
     def n_best(self, chosen, scores, k):
         lists = [self.graph.n_best(scores[i], self.edge_scores, k) for i in chosen]
-        return [[(self._shown(labels), labels) for labels in own] for own in lists]
+        return [
+            ([self._shown(labels) for labels in own], [self.value(i, scores[i], labels) for labels in own])
+            for i, own in zip(chosen, lists)
+        ]
 
     def _shown(self, labels):
         if self.model._single:

@@ -77,13 +77,21 @@ class Nonconformity:
 
         `chosen` are the indices of the samples.
         """
-        lists = zip(chosen, self.samples.n_best(chosen, self.scores, k))
-        return [sorted(((s, self._of(i, p)) for s, p in own), key=lambda pair: pair[1]) for i, own in lists]
+        found = []
+        for i, (structures, totals) in zip(chosen, self.samples.n_best(chosen, self.scores, k)):
+            nonconformity = self._of_totals(i, np.array(totals, np.float64))
+            order, values = np.argsort(nonconformity, kind="stable").tolist(), nonconformity.tolist()
+            found.append([(structures[place], values[place]) for place in order])
+        return found
 
     def _of(self, i, parts):
-        offset = float(self.offsets[i])
-        found = offset - float(self.samples.value(i, self.scores[i], parts))
-        return found if found > _ROUNDING * (1.0 + abs(offset)) else 0.0
+        return float(self._of_totals(i, np.float64(self.samples.value(i, self.scores[i], parts))))
+
+    def _of_totals(self, i, totals):
+        """Return the nonconformity of structures of sample i with some total scores."""
+        offset = self.offsets[i]
+        found = offset - totals
+        return np.where(found > _ROUNDING * (1.0 + abs(offset)), found, 0.0)
 
 
 class NonconformityWithEmpty:

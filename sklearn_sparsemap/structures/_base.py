@@ -232,6 +232,13 @@ class Structure(HasContent):
         """
         raise NotImplementedError
 
+    def encode_all(self, structures: Sequence[Any], dims: NDArray[np.int64]) -> Any:
+        """Return structures of one problem as a list of pairs (slots, additional_slots).
+
+        A subclass may encode all of them together, and need not check them.
+        """
+        return [self.encode(structure, dims) for structure in structures]
+
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         """Return the structure with these slots, in the user's form."""
         raise NotImplementedError
@@ -380,7 +387,7 @@ class Structure(HasContent):
         """
         dims = self.dims(shape, given)
         # The check by the abstract class takes ten times as long, and a path has thousands of dims.
-        if not all((type(d) is int or isinstance(d, Integral)) and d >= 0 for d in dims):
+        if not all([(type(d) is int or isinstance(d, Integral)) and d >= 0 for d in dims]):
             raise ValueError(
                 f"the sizes of {self!r} must be non-negative ints; got {tuple(dims)}. Make a new structure instead of "
                 "editing one"

@@ -68,7 +68,7 @@ class LinearChain(Structure):
         return n_steps, n_transitions + has_start + has_end, n_steps * n_states
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        n_steps, n_states, layout, has_start, has_end = (int(d) for d in dims)
+        n_steps, n_states, layout, has_start, has_end = map(int, dims)
         n_additional = count_transitions(n_steps, n_states, layout) + n_states * (has_start + has_end)
         return n_steps * n_states + n_additional + n_states**2 + n_steps * (2 * n_states + 1) + 2 * n_states
 
@@ -82,21 +82,24 @@ class LinearChain(Structure):
         return not problems.dims[:, 2].any()
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
-        n_steps, m, layout, has_start, has_end = (int(d) for d in dims)
+        n_steps, m = int(dims[0]), int(dims[1])
         form = f"a path is {n_steps} ints from 0 to {m - 1}, one for each step"
-        path = as_ints(structure, (n_steps,), 0, m - 1, form)
-        additional, n_transitions = [], count_transitions(n_steps, m, layout)
+        return self.encode_all(as_ints(structure, (n_steps,), 0, m - 1, form)[None], dims)[0]
+
+    def encode_all(self, structures: Any, dims: NDArray[np.int64]) -> Any:
+        n_steps, m, layout, has_start, has_end = map(int, dims)
+        paths = np.asarray(structures)
+        additional, n_transitions = [np.zeros((len(paths), 0), np.int64)], count_transitions(n_steps, m, layout)
         if layout != NO_TRANSITIONS:
-            moves = path[:-1] * m + path[1:]
+            moves = paths[:, :-1] * m + paths[:, 1:]
             if layout == PER_STEP:
                 moves += np.arange(n_steps - 1) * m * m
             additional.append(moves)
         if has_start:
-            additional.append([n_transitions + path[0]])
+            additional.append(n_transitions + paths[:, :1])
         if has_end:
-            additional.append([n_transitions + has_start * m + path[-1]])
-        additional = np.concatenate(additional) if additional else []
-        return as_parts(np.arange(n_steps) * m + path), as_parts(additional)
+            additional.append(n_transitions + has_start * m + paths[:, -1:])
+        return list(zip(as_parts(np.arange(n_steps) * m + paths), as_parts(np.concatenate(additional, axis=1))))
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         return slots.astype(np.int64) - np.arange(slots.shape[-1]) * int(dims[1])
