@@ -1,7 +1,7 @@
 """The task of samples of one structure."""
 
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import prod
 
 import numpy as np
@@ -11,7 +11,7 @@ from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, copy_in
 from .._core.ragged import RaggedArray
 from .._core.threads import cut_evenly, over_ranges
 from .._numerics.competence import SOLVERS
-from .._numerics.loops import GAP, OBJECTIVE, Problems
+from .._numerics.loops import GAP, OBJECTIVE, Problems, take_problems
 from ..inference._batch import argmax_problems, decode_problems, map_problems, marginal_problems
 from ..inference._n_best import n_best_of_problems
 from ..losses._fenchel_young import LOSSES, Inference, loss_form
@@ -24,6 +24,7 @@ _N_RANGES = 64
 # Number of parts in a call on a single thread. A call takes some 100 us, and Ctrl-C ends a running call.
 _COST_PER_CALL = 2**20
 _LONG = 32  # steps of a sequence that count as one sample; larger values give longer sequences a stronger penalty
+_ONLY = readonly([0], np.int64)  # the index of a single sample
 UNKNOWN = -2  # the code of an unknown label
 _WARM_START_BYTES = 512 * 2**20  # memory limit of warm starts; without one, inference starts from zero
 
@@ -109,7 +110,10 @@ class StructureTask(Task):
 
         A ValueError names the first sample whose shape is invalid for the structure.
         """
-        sizes, first, which = np.unique(self.grids, axis=0, return_index=True, return_inverse=True)
+        if len(self.grids) == 1:
+            sizes, first, which = self.grids, _ONLY, _ONLY
+        else:
+            sizes, first, which = np.unique(self.grids, axis=0, return_index=True, return_inverse=True)
         layouts = []
         for size, i in zip(sizes.tolist(), first.tolist()):
             try:
@@ -246,8 +250,12 @@ class StructureTask(Task):
             return np.concatenate(found)
         return np.array(list(found)) if self.structure._decodes_alike else object_array(found)
 
-    def n_best(self, scores, additional, k, n_jobs):
-        return n_best_of_problems(self.structure, self._problems(scores, additional), k, n_jobs)
+    def n_best(self, scores, additional, k, n_jobs, chosen=None):
+        """As `Task.n_best`; `chosen` are the indices of the samples, by default all."""
+        problems = self._problems(scores, additional)
+        if chosen is not None and len(chosen) < len(problems.sizes):
+            problems = take_problems(problems, np.asarray(chosen))
+        return n_best_of_problems(self.structure, problems, k, n_jobs)
 
     def difference(self, first, second):
         (dims,), _, (shape,) = self.layout
@@ -270,7 +278,7 @@ class StructureTask(Task):
         if self.is_flat:
             return values.reshape(-1, self.n_outputs)
         flat, shapes = values.ravel(), self.layout[2]
-        ends = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)]).tolist()
+        ends = [0, *accumulate(map(prod, shapes))]
         return object_array([flat[i:j].reshape(shape) for (i, j), shape in zip(pairwise(ends), shapes)])
 
     def agreement(self, gold, predicted, weights):

@@ -405,7 +405,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
                 "conformalize(X, y, groups=...) and predict_set(X, groups=...). Got "
                 f"{first_of(list(map(quoted, given)))}"
             )
-        check_parameters(self)
+        check_parameters(self, self._parameter_constraints)
         levels = np.asarray(self.confidence_level)
         if levels.ndim == 0:
             return

@@ -133,8 +133,9 @@ class ScoredStructures:
 
         `chosen` are the indices of the samples, and `scores` those of the unary parts of all samples.
         """
-        shaped, found = [scores[i].reshape(self.shapes[i]) for i in chosen], []
-        for i, own in zip(chosen, n_best(self.structure, shaped, k, n_jobs=self.model.n_jobs, **self.additional)):
+        found = []
+        flat = np.concatenate(scores)
+        for i, own in zip(chosen, self.task.n_best(flat, self._joined, k, self.model.n_jobs, chosen)):
             structures = [structure for structure, _ in own]
             totals = self._totals(i, scores[i], structures)
             if self.structure.labelled:
@@ -146,11 +147,11 @@ class ScoredStructures:
     def _totals(self, i, scores, structures):
         """Return the total scores of structures of sample i, with the same rounding as those of `value`."""
         pairs = self.structure.encode_all(structures, self.task.layout[0][i])
-        lengths = {(len(slots), len(additional_slots)) for slots, additional_slots in pairs}
-        if len(lengths) == 1:
-            slots, additional_slots = (np.array(parts) for parts in zip(*pairs))
-            if (slots >= 0).all() and (additional_slots >= 0).all():
-                return scores[slots].sum(axis=1) + self._joined[additional_slots].sum(axis=1)
+        if len({(len(slots), len(additional_slots)) for slots, additional_slots in pairs}) == 1:
+            slots = np.array([parts[0] for parts in pairs])
+            extra = np.array([parts[1] for parts in pairs])
+            if np.minimum.reduce(slots, None, initial=0) == np.minimum.reduce(extra, None, initial=0) == 0:
+                return np.add.reduce(scores[slots], 1) + np.add.reduce(self._joined[extra], 1)
         return [self.value(i, scores, parts) for parts in pairs]
 
     def value(self, i, scores, parts):

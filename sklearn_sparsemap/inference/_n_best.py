@@ -112,10 +112,11 @@ def n_best_of_problems(structure, problems, k, n_jobs=None, many=True, given=Non
     pools = over_ranges(search, n_parts, n_jobs, limit=limit)
     check_feasible(counts > 0, many, structure, problems)
     slots, values = pools[0] if len(pools) == 1 else map(np.concatenate, zip(*pools))
-    lists, n_slots = [], problems.sizes[:, 0]
-    each = np.split(slots, np.cumsum(counts * n_slots)[:-1]), np.split(values, np.cumsum(counts)[:-1])
-    for i, (rows, own) in enumerate(zip(*each)):
-        rows, dims = rows.reshape(counts[i], n_slots[i]), problems.dims[i]
+    lists, first, at = [], 0, 0
+    for i, (n, n_slots) in enumerate(zip(counts.tolist(), problems.sizes[:, 0].tolist())):
+        own, rows, dims = values[first : first + n], slots[at : at + n * n_slots].reshape(n, n_slots), problems.dims[i]
+        first += n
+        at += n * n_slots
         stacked = structure._decodes_stacks
         decoded = structure.decode(rows, dims) if stacked else [structure.decode(row, dims) for row in rows]
         if given is not None:
