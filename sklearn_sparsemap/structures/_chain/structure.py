@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray
-from .._base import Structure, as_ints, as_parts, solver_in_tensors
+from .._base import Structure, as_ints, solver_in_tensors
 from .entering import ways_of_chain
 from .flow.choice import FLOW
 from .gibbs import chain_marginals
@@ -99,7 +99,8 @@ class LinearChain(Structure):
             additional.append(n_transitions + paths[:, :1])
         if has_end:
             additional.append(n_transitions + has_start * m + paths[:, -1:])
-        return list(zip(as_parts(np.arange(n_steps) * m + paths), as_parts(np.concatenate(additional, axis=1))))
+        parts, joined = np.arange(n_steps) * m + paths, np.concatenate(additional, axis=1)
+        return list(zip(parts.astype(np.int32), joined.astype(np.int32)))
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         return slots.astype(np.int64) - np.arange(slots.shape[-1]) * int(dims[1])
