@@ -514,7 +514,8 @@ def _least_thresholds(samples, most):
     The risk of a sample is the fraction of its values above the threshold.
     """
     values = np.concatenate([*samples, np.zeros(0)])
-    weights = np.concatenate([np.full(len(own), 1.0 / max(len(own), 1)) for own in samples] + [np.zeros(0)])
+    lengths = np.fromiter(map(len, samples), np.int64, len(samples))
+    weights = np.repeat(1.0 / np.maximum(lengths, 1), lengths)
     order = np.argsort(values, kind="stable")
     above = weights.sum() - np.cumsum(weights[order])
     # The total falls with the threshold.

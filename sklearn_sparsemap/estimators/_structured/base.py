@@ -177,21 +177,20 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             for a label sequence without steps is empty. For a `LinearProgram`: a bool array of shape (n_samples,
             n_variables).
         """
-        if known is None:
-            predicted = predict_few(self, X, map_time_limit)
-            if predicted is not None:
-                return predicted
-        known = None if known is None else by_samples(known, X, "known")
-        structure, X = self._check_predict(X)
-        task = self._task(X)
-        if map_time_limit is not None:
-            check_positive("map_time_limit", map_time_limit)
-        task.map_time_limit = map_time_limit
-        codes = self._predict_codes(task, X, self._learned.model, known)
-        if structure.is_flat:
-            return self.classes_[codes]
-        if structure.labelled:
-            codes = object_array([codes[first:last] for first, last in pairwise(X.indptr.tolist())])
+        codes = predict_few(self, X, map_time_limit) if known is None else None
+        if codes is None:
+            known = None if known is None else by_samples(known, X, "known")
+            structure, X = self._check_predict(X)
+            task = self._task(X)
+            if map_time_limit is not None:
+                check_positive("map_time_limit", map_time_limit)
+            task.map_time_limit = map_time_limit
+            codes = self._predict_codes(task, X, self._learned.model, known)
+            if structure.is_flat:
+                return self.classes_[codes]
+            if structure.labelled:
+                codes = object_array([codes[first:last] for first, last in pairwise(X.indptr.tolist())])
+        structure = self._structure
         message = None if structure.bound_message is None else structure.bound_message(codes)
         if message is not None:
             warn_user(message)

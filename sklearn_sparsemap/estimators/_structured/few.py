@@ -82,8 +82,8 @@ def predict_few(model, X, map_time_limit):
 
     Returns
     -------
-    predicted : 1-D object array, or array of structures, or None
-        None if the samples are many, or of another form, or if any check fails. `predict` then goes the way of all
+    codes : 1-D object array, or array of structures, or None
+        The structures, with the numbers of labels. None if the samples are many, or of another form, or if any check fails. `predict` then goes the way of all
         samples, which raises the errors.
     """
     structure, n_jobs = vars(model).get("_structure"), model.n_jobs
@@ -112,9 +112,7 @@ def predict_few(model, X, map_time_limit):
     if not (values > -np.inf).all():
         return None
     found = decode_problems(structure, problems, slots, slot_ptr)
-    if structure.labelled:
-        return object_array([model.classes_[codes] for codes in found])
-    return np.array(found) if structure._decodes_alike else object_array(found)
+    return np.array(found) if structure._decodes_alike and not structure.labelled else object_array(found)
 
 
 def _rows_of_few(X):
