@@ -4,8 +4,8 @@
 
 Sentences are lists of dicts, as CRFsuite takes them. Each is passed to all models in turn, so that they share the
 conditions of the machine. scikit-learn's pipeline of `DictVectorizer` and `LogisticRegression` labels each token alone.
-Printed are the median and the 99th percentile over all sentences and rounds, in microseconds, and the number of calls of
-Python functions in one prediction.
+The table has the median and the 99th percentile over all sentences and rounds, in microseconds, and the number of calls
+of Python functions in one prediction.
 """
 
 import argparse

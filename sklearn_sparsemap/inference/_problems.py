@@ -4,6 +4,7 @@ Used by `_layers`, `estimators`, `inference/_graph` and `losses`.
 """
 
 from functools import cached_property
+from itertools import chain, pairwise
 from math import prod
 from typing import NamedTuple
 
@@ -62,6 +63,53 @@ def problems_of(problem_shapes, shape_ids, scores, additional, stop):
         readonly(stop, np.int64),
         readonly(np.array(dims)[shape_ids], np.int64),
         readonly(np.array(sizes)[shape_ids], np.int64),
+    )
+
+
+def problems_of_few(structure, scores, row_ptr, additional):
+    """Return the problems of a few samples of a linear model in the form that kernels take, with few calls of NumPy.
+
+    Parameters
+    ----------
+    structure : Structure
+    scores : array of shape (n_rows, n_outputs)
+    row_ptr : list of int
+        The beginning of each sample, and the end of the last one.
+    additional : array
+        The additional scores, which all samples share.
+
+    Raises
+    ------
+    ValueError
+        If there are no scores for a sample of some number of rows.
+    """
+    n_samples, n_outputs, n_additional = len(row_ptr) - 1, scores.shape[1], len(additional)
+    given = structure.learned_shapes(n_outputs)
+    layouts = []
+    for first, last in pairwise(row_ptr):
+        shape = structure.scores_shape((last - first,), n_outputs)
+        layouts.append(structure.layout(shape, given))
+    dims, sizes = zip(*layouts)
+    # All integers are made one array, because making one takes longer than filling it.
+    ints = readonly(
+        np.array([
+            *(end * n_outputs for end in row_ptr), *[0] * n_samples, *[n_additional] * n_samples,
+            *chain.from_iterable(dims), *chain.from_iterable(sizes),
+        ]),
+        np.int64,
+    )  # fmt: skip
+    starts = n_samples + 1
+    stops = starts + n_samples
+    rest = stops + n_samples
+    of_sizes = rest + n_samples * len(dims[0])
+    return Problems(
+        readonly(scores).ravel(),
+        ints[:starts],
+        readonly(additional),
+        ints[starts:stops],
+        ints[stops:rest],
+        ints[rest:of_sizes].reshape(n_samples, -1),
+        ints[of_sizes:].reshape(n_samples, -1),
     )
 
 

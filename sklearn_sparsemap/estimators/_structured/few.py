@@ -3,7 +3,7 @@
 For one sentence, checks and the layout of arrays take far longer than the scores and the best structure.
 """
 
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numba import types
@@ -12,10 +12,10 @@ from scipy import sparse
 from ..._core.jit import FLOATS, FLOATS_2D, FLOATS_2D_OUT, INTS, PARTS, entry, kernel, readonly
 from ..._core.ragged import RaggedArray
 from ..._core.validation import LARGEST_SCORE
-from ..._numerics.loops import Problems
 from ..._training._scores import linear_scores
 from ..._training._structure_task import object_array
 from ...inference._batch import decode_problems, map_problems
+from ...inference._problems import problems_of_few
 
 _MAX_SAMPLES, _MAX_ROWS = 16, 256  # samples, and rows of all of them, up to which they are a few
 
@@ -29,10 +29,10 @@ def _is_within(number, most):
 @entry(types.boolean(FLOATS, types.float64, types.boolean))
 def _are_within(numbers, most, or_forbidden):
     """Tell whether all numbers are within [-most, most], or -inf if that is allowed."""
+    n_within = 0
     for number in numbers:
-        if not _is_within(number, most) and not (or_forbidden and number == -np.inf):
-            return False
-    return True
+        n_within += _is_within(number, most) or (or_forbidden and number == -np.inf)
+    return n_within == len(numbers)
 
 
 @entry(types.boolean(FLOATS, PARTS, INTS, FLOATS_2D, FLOATS, FLOATS_2D_OUT))
@@ -82,9 +82,9 @@ def predict_few(model, X, map_time_limit):
 
     Returns
     -------
-    codes : 1-D object array, or array of structures, or None
-        The structures, with the numbers of labels. None if the samples are many, or of another form, or if any check fails. `predict` then goes the way of all
-        samples, which raises the errors.
+    codes : 1-D object array, or None
+        The structures, with the numbers of labels. None if the samples are many, or of another form, or if any check
+        fails. `predict` then goes the way of all samples, which raises the errors.
     """
     structure, n_jobs = vars(model).get("_structure"), model.n_jobs
     if structure is None or structure.uses_graphs or structure.is_flat or not structure.fixed_size:
@@ -105,14 +105,14 @@ def predict_few(model, X, map_time_limit):
     if scores is None or not _are_within(additional, LARGEST_SCORE / max(n_additional, 1), True):
         return None
     try:
-        problems = _problems(structure, scores, row_ptr, additional)
+        problems = problems_of_few(structure, scores, row_ptr, additional)
         slots, slot_ptr, values = map_problems(structure, problems, check=False)
     except ValueError:
         return None
     if not (values > -np.inf).all():
         return None
     found = decode_problems(structure, problems, slots, slot_ptr)
-    return np.array(found) if structure._decodes_alike and not structure.labelled else object_array(found)
+    return object_array(found)
 
 
 def _rows_of_few(X):
@@ -158,35 +158,3 @@ def _scores(rows, weights):
     arrays = readonly(rows.data), readonly(rows.indices, np.int32), readonly(rows.indptr, np.int64)
     scores = np.empty((rows.shape[0], len(weights.intercept)))
     return scores if _score_rows(*arrays, weights.coef, weights.intercept, scores) else None
-
-
-def _problems(structure, scores, row_ptr, additional):
-    """Return the problems of a few samples as kernels take them."""
-    n_samples, n_outputs, n_additional = len(row_ptr) - 1, scores.shape[1], len(additional)
-    given = structure.learned_shapes(n_outputs)
-    layouts = []
-    for first, last in pairwise(row_ptr):
-        shape = structure.scores_shape((last - first,), n_outputs)
-        layouts.append(structure.layout(shape, given))
-    dims, sizes = zip(*layouts)
-    # All integers are made one array, because making one takes longer than filling it.
-    ints = readonly(
-        np.array([
-            *(end * n_outputs for end in row_ptr), *[0] * n_samples, *[n_additional] * n_samples,
-            *chain.from_iterable(dims), *chain.from_iterable(sizes),
-        ]),
-        np.int64,
-    )  # fmt: skip
-    starts = n_samples + 1
-    stops = starts + n_samples
-    rest = stops + n_samples
-    of_sizes = rest + n_samples * len(dims[0])
-    return Problems(
-        readonly(scores).ravel(),
-        ints[:starts],
-        readonly(additional),
-        ints[starts:stops],
-        ints[stops:rest],
-        ints[rest:of_sizes].reshape(n_samples, -1),
-        ints[of_sizes:].reshape(n_samples, -1),
-    )
