@@ -5,14 +5,13 @@ import sys
 
 import numpy as np
 import pytest
+from internals import replace
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier
 from sklearn_sparsemap.conformal import ConformalStructures
-from sklearn_sparsemap.estimators._structured import few
 from sklearn_sparsemap.features import TokenDictVectorizer
-from sklearn_sparsemap.features._rows import few_tokens, token_dicts
 from sklearn_sparsemap.pipeline import make_structured_pipeline
 from sklearn_sparsemap.structures import DependencyTree, Matching, Segmentation, Subset
 
@@ -58,8 +57,8 @@ def calls_of(function):
 def by_the_long_way(monkeypatch, function):
     """Return the result of a function, or the text of its error, without the path of a few samples."""
     with monkeypatch.context() as patch:
-        patch.setattr("sklearn_sparsemap.estimators._structured.base.predict_few", lambda *_: None)
-        patch.setattr(token_dicts, "rows_of_few", lambda *_: None)
+        replace(patch, "estimators", "predict_few", lambda *_: None)
+        replace(patch, "features", "rows_of_few", lambda *_: None)
         return outcome(function)
 
 
@@ -257,7 +256,6 @@ def test_one_sentence_takes_few_calls():
     assert calls_of(lambda: pipeline.predict(X[:1])) <= 150
     rows = pipeline[0].transform(X[:1])
     assert calls_of(lambda: pipeline[-1].predict(rows)) <= 90
-    assert few._MAX_SAMPLES == few_tokens._MAX_SENTENCES < MANY
 
 
 def test_sets_of_five_samples_take_few_calls():
