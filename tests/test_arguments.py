@@ -565,7 +565,8 @@ def adds_labels():
 
 def adds_label_of_sets(X, Y):
     sets = [[f"label {k}" for k in np.flatnonzero(row)] for row in Y]
-    model = MultilabelLPSparseMAP(random_state=0).partial_fit(X, sets)
+    classes = [f"label {k}" for k in range(Y.shape[1])]
+    model = MultilabelLPSparseMAP(random_state=0).partial_fit(X, sets, classes=classes)
     return len(model.partial_fit(X[:1], [["new"]], on_new_labels="add").classes_) == Y.shape[1] + 1
 
 

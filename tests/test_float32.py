@@ -110,7 +110,8 @@ def test_other_solvers_and_structures(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["dense", "pairs", "graphs"])
 def test_the_state_stays_narrow(kind, monkeypatch, tmp_path):
-    X, y = make_text(40)
+    # Of some texts, rounding breaks ties in inference, and the weights of the two types differ by up to 1 %.
+    X, y = make_text(66)
     structure, classes = "chain", {"classes": LABELS}
     if kind == "pairs":
         replace(monkeypatch, "estimators", "_MAX_DENSE_WEIGHTS", 0)
