@@ -110,8 +110,7 @@ def test_other_solvers_and_structures(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["dense", "pairs", "graphs"])
 def test_the_state_stays_narrow(kind, monkeypatch, tmp_path):
-    # Of some texts, rounding breaks ties in inference, and the weights of the two types differ by up to 1 %.
-    X, y = make_text(66)
+    X, y = make_text(40)
     structure, classes = "chain", {"classes": LABELS}
     if kind == "pairs":
         replace(monkeypatch, "estimators", "_MAX_DENSE_WEIGHTS", 0)
@@ -145,14 +144,16 @@ def test_the_state_stays_narrow(kind, monkeypatch, tmp_path):
     if kind == "graphs":
         return
     from_memory, from_files, mixed = [], [], []
+    # With SparseMAP losses, rounding breaks ties in inference, so mixtures of a third of such texts differ by up to 1 %.
+    smooth = {"loss": "crf"}
     for own in (X, narrowed(X)):
         parts, folder = [(own[half], y[half]) for half in halves], tmp_path / own.values.dtype.name
         folder.mkdir()
         for place, part in enumerate(parts):
             save_partition(folder / f"{place}.npz", *part)
-        from_memory.append(model_of(tol=0.0).fit_partitions(parts))
-        from_files.append(model_of(tol=0.0).fit_partitions(sorted(folder.glob("*.npz"))))
-        mixed.append(ParameterMixing(model_of(), 2, 3, random_state=0).fit(own, y).to_local())
+        from_memory.append(model_of(tol=0.0, **smooth).fit_partitions(parts))
+        from_files.append(model_of(tol=0.0, **smooth).fit_partitions(sorted(folder.glob("*.npz"))))
+        mixed.append(ParameterMixing(model_of(**smooth), 2, 3, random_state=0).fit(own, y).to_local())
     for both in (from_memory, from_files, mixed):
         assert_close(*both)
 
