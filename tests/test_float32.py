@@ -144,7 +144,7 @@ def test_the_state_stays_narrow(kind, monkeypatch, tmp_path):
     if kind == "graphs":
         return
     from_memory, from_files, mixed = [], [], []
-    # With SparseMAP losses, rounding breaks ties in inference, so mixtures of a third of such texts differ by up to 1 %.
+    # With SparseMAP losses, rounding breaks ties in inference, so mixtures of a third of the texts differ by up to 1 %.
     smooth = {"loss": "crf"}
     for own in (X, narrowed(X)):
         parts, folder = [(own[half], y[half]) for half in halves], tmp_path / own.values.dtype.name

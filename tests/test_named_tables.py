@@ -83,6 +83,7 @@ ARGUMENTS = {
         additional_slots arrays batch dense dims distinct_additional expected extra flat given group_atoms group_indptr
         indices indptr log_partition of_atoms parts problem problems shape shapes slot_ptr slots solution states totals
         unary work changes directions lengths arcs grandparents siblings progress attributes
+        recency
     """,
     "no table: structures, samples or parts of one sample, one by one": """
         against gold heads lines relations sample samples sentence sentences structures tokens frame partitions
@@ -93,7 +94,7 @@ ARGUMENTS = {
         featured first fitted_estimator graph held_out_loss hierarchy kwargs learner limit loss map_oracle max_iter
         memory model more n n_additional n_jobs n_parts name nested node norms options parameters params per_sample
         pos_label random_state result results rival rng score_difference scoring second solver steps structure table
-        tol transformer transformers validate variables warm_start what zero_division
+        tol transformer transformers validate variables warm_start what zero_division parts_of quantity
     """,
 }
 
