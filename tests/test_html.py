@@ -118,7 +118,7 @@ def test_tables_of_models_are_arrays_and_tables():
     assert isinstance(found, np.ndarray) and rows_of(found)[0] == ["label", "feature", "weight"]
     assert rows_of(found)[1][0] == "<A>" and found["label"]._repr_html_() is None
     assert len(rows_of(transition_table(model))) == 5
-    assert rows_of(explain(model, X[0]))[0] == ["name", "row", "label", "contribution"]
+    assert rows_of(explain(model, X[0]))[0] == ["name", "row", "label", "contribution", "part of"]
 
 
 def test_selections_show_the_table_that_they_print():
