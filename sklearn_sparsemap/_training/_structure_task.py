@@ -23,7 +23,9 @@ from ._task import Task, agreement_of
 _N_RANGES = 64
 # Number of parts in a call on a single thread. A call takes some 100 us, and Ctrl-C ends a running call.
 _COST_PER_CALL = 2**20
-_LONG = 32  # steps of a sequence that count as one sample; larger values give longer sequences a stronger penalty
+# Steps of a sequence, and of a stretch of one label, that count as one sample or label; larger values give recordings a
+# stronger penalty.
+_LONG, _STEADY = 32, 4
 _ONLY = readonly([0], np.int64)  # the index of a single sample
 UNKNOWN = -2  # the code of an unknown label
 _WARM_START_BYTES = 512 * 2**20  # memory limit of warm starts; without one, inference starts from zero
@@ -138,7 +140,23 @@ class StructureTask(Task):
         """
         self._set_loss(loss, temperature, cost)
         self.gold, self.weights = encode_gold(self.structure, self.layout, self.n_outputs, gold), weights
+        if self.structure.labelled:
+            self.length_factor = self._factor_of(gold.values if isinstance(gold, RaggedArray) else gold)
         return self
+
+    def _factor_of(self, codes):
+        """Return the `length_factor` for the labels of all steps.
+
+        The labels of a recording stay for many steps, each of which tells little, so transitions decide. A document
+        that joins many sentences is as long, but its labels change as often as theirs: it needs their penalty.
+        """
+        n_steps, n_samples = float(self.weights @ np.diff(self.row_ptr)), float(self.weights.sum())
+        if n_steps <= _LONG * n_samples:
+            return 1.0
+        starts = np.diff(codes, prepend=codes[:1]) != 0
+        starts[self.row_ptr[:-1]] = True
+        n_stretches = float(self.weights @ np.add.reduceat(starts, self.row_ptr[:-1], dtype=np.int64))
+        return max(1.0, min(n_steps / (_LONG * n_samples), n_steps / (_STEADY * n_stretches)))
 
     def under(self, loss, temperature, cost=None):
         """Return a task with a different loss."""
@@ -157,16 +175,6 @@ class StructureTask(Task):
         task = self.under("perceptron", 1.0)
         task.step_weights = None
         return task.n_wrong(scores, additional, n_jobs)
-
-    def length_factor(self):
-        """Return how many usual samples a sample stands for on average.
-
-        The strength of the penalty and the patience of AdaGrad depend on the amount of data, of which a recording of
-        hundreds of steps has as much as many sentences.
-        """
-        if not self.structure.labelled or not len(self.weights):
-            return 1.0
-        return max(1.0, float(np.average(np.diff(self.row_ptr), weights=self.weights)) / _LONG)
 
     def smoothness(self):
         n_samples, largest = len(self.row_ptr) - 1, 1.0

@@ -49,10 +49,13 @@ class Task:
     accuracy : float
         Duality gap at which inference ends in `loss_gradient` of a sequential task. It is small by default, because
         L-BFGS compares losses that are close.
+    length_factor : float
+        How many usual samples a sample stands for on average: above 1 if sequences are long and their labels stay for
+        many steps, as in recordings. The strength of the penalty and the patience of AdaGrad depend on it.
     """
 
     sequential = varies = is_flat = False
-    accuracy = 1e-12
+    accuracy, length_factor = 1e-12, 1.0
     n_outputs, n_additional = 1, 0
     weights, visits, mask, per_sample = None, None, 0.0, ()
 
@@ -60,10 +63,6 @@ class Task:
     def has_kinks(self):
         """Whether the loss may have kinks, which SparseMAP has in the additional scores."""
         return LOSSES[self.loss].argmax == "sparsemap" and self.n_additional > 0
-
-    def length_factor(self):
-        """Return how many usual samples a sample stands for on average, by its length; see `StructureTask`."""
-        return 1.0
 
     def smoothness(self):
         """Return Lipschitz constants of the gradients of the samples' losses in their scores; None if unknown."""

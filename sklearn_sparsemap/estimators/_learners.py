@@ -446,7 +446,7 @@ def learn_online(estimator, task, X, model, max_iter, rng):
         model = LinearModel(narrow.coef, model.intercept, model.additional)
     optimizer = new_optimizer(estimator, model, columns, task.sequential)
     epoch = make_epoch(estimator, optimizer, task, X, rng)
-    return OnlineLearner(optimizer, epoch, max_iter, columns, is_sparse, patience=task.length_factor())
+    return OnlineLearner(optimizer, epoch, max_iter, columns, is_sparse, patience=task.length_factor)
 
 
 def make_epoch(estimator, optimizer, task, X, rng, remember=True):

@@ -66,9 +66,9 @@ _MAX_ITER = {"lbfgs": 1000, "online": 100}
 # prior under which the scores of parts have the standard deviation 2.6. Log losses need larger scores where features
 # can separate the labels, up to 10: their fraction grows from the second one with the square root of the number of rows
 # for each column, if there are more than two. The perceptron loss has no scale; a strong penalty makes it forget the
-# weights of early mistakes. Chosen on held-out parts of training data; see doc/notes/training.md. The labels of long
-# sequences, such as recordings, depend on transitions, whose scores do not grow with the variance of the features. They
-# need a weaker penalty, as the square of the length; see `benchmarks/recordings.py`. Log losses do not.
+# weights of early mistakes. Chosen on held-out parts of training data; see doc/notes/training.md. The labels of
+# recordings, which stay for many steps, depend on transitions, whose scores do not grow with the variance of the
+# features. They need a weaker penalty, as the square of the length; see `benchmarks/recordings.py`. Log losses do not.
 _PENALTY, _PERCEPTRON_PENALTY, _LOG_LOSS_PENALTY, _DENSITY = 0.15, 1.5, 0.01, 2.0
 # Maximum of the total variance. The penalty is also that of additional scores, such as transitions, which do not grow
 # with the features.
@@ -110,7 +110,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     alpha : float, "auto" or None, default=None
         Strength of the squared penalty on all weights except the intercept. Larger values give smaller weights.
         Default: ``0.15 * v / n``, with the total variance v of the features (at most 100) and the number n of samples.
-        It is divided by the square of the mean length of the sequences / 32, if they are longer than 32 steps.
+        If sequences are longer than 32 steps and a label stays for more than 4 steps, on average, it is divided by the
+        square of the smaller of both ratios.
         For perceptron it is ``1.5 * v / n``. For crf and margin_crf it is smaller: ``0.01 * sqrt(r / 2) * v / n``, with
         the number r of rows for each column of the features (at least 2, at most 450). ``"auto"`` chooses another
         strength if held-out samples show that it is better, and then learns from all samples, in about twice the time.
@@ -128,9 +129,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     tol : float, default=None
         Tolerance. Smaller values take longer, and end closer to the minimum of the objective. AdaGrad and MIRA stop if
         an epoch lowers the loss by at most `tol` (default: 7e-3) times the mean loss of all epochs so far, on average
-        over the last `n_iter_no_change` epochs. Of sequences longer than 32 steps on average, as many more epochs count
-        as one. L-BFGS stops if no entry of the gradient is larger than `tol` (default: 1e-3). At a kink it stops if
-        this holds for the averaged subgradient, or if hardly any gain is left: ``(5 tol)^2`` times the loss.
+        over the last `n_iter_no_change` epochs. The smaller ratio of `alpha`, if above 1, is the number of epochs that
+        count as one. L-BFGS stops if no entry of the gradient is larger than `tol` (default: 1e-3). At a kink it stops
+        if this holds for the averaged subgradient, or if hardly any gain is left: ``(5 tol)^2`` times the loss.
     fit_intercept : bool, default=True
         Whether to learn an intercept for each output. It is not penalised.
     class_weight : dict, "balanced" or None, default=None
@@ -458,7 +459,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
                 repetitions = np.where(weights > 0.0, np.clip(task.weights, 1.0, _MAX_WEIGHT), 0.0)
                 n_samples = repetitions.sum()
             loss, penalty = LOSSES[task.loss], _PERCEPTRON_PENALTY if task.loss == "perceptron" else _PENALTY
-            penalty /= task.length_factor() ** 2
+            penalty /= task.length_factor**2
             if loss.argmax == "gibbs":
                 density = rows_per_column(X.values, np.repeat(repetitions, lengths))
                 penalty = min(_LOG_LOSS_PENALTY * max(density / _DENSITY, 1.0) ** 0.5, _PENALTY)
