@@ -150,12 +150,15 @@ class StructureTask(Task):
         The labels of a recording stay for many steps, each of which tells little, so transitions decide. A document
         that joins many sentences is as long, but its labels change as often as theirs: it needs their penalty.
         """
-        n_steps, n_samples = float(self.weights @ np.diff(self.row_ptr)), float(self.weights.sum())
+        # Sums of weights near the largest number would overflow.
+        weights = self.weights / max(self.weights.max(initial=0.0), np.finfo(float).tiny)
+        n_steps = float(weights @ np.diff(self.row_ptr))
+        n_samples = float(weights.sum())
         if n_steps <= _LONG * n_samples:
             return 1.0
         starts = np.diff(codes, prepend=codes[:1]) != 0
         starts[self.row_ptr[:-1]] = True
-        n_stretches = float(self.weights @ np.add.reduceat(starts, self.row_ptr[:-1], dtype=np.int64))
+        n_stretches = float(weights @ np.add.reduceat(starts, self.row_ptr[:-1], dtype=np.int64))
         return max(1.0, min(n_steps / (_LONG * n_samples), n_steps / (_STEADY * n_stretches)))
 
     def under(self, loss, temperature, cost=None):
