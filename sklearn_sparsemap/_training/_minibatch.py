@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from .._core.jit import readonly
-from .._core.threads import interruptible
+from .._core.threads import count_threads, interruptible
 from ._adam import Adam
 from ._online.dense import UNCONVERGED
 from ._online.optimizer import OnlineOptimizer
@@ -59,8 +59,8 @@ class MinibatchOptimizer:
         """Prepare for a mini-batch of a stream: nothing, because weights are not averaged."""
 
     def model(self):
-        """Return the network itself, which further training modifies."""
-        return self.network
+        """Return a copy of the network."""
+        return self.network.copy()
 
     def penalty(self):
         """Return the penalty of the current weights."""
@@ -80,8 +80,9 @@ class MinibatchOptimizer:
             gradients = [*network.backward(layers, masks, residuals), joined]
             self.unconverged += n_inexact
             total += loss
-            # Ctrl-C takes effect only after the step.
-            interruptible(partial(self.rule.step, network.arrays, gradients, rates, alphas, self.n_jobs), lambda: None)
+            # Exceptions of signal handlers take effect only after the step.
+            n_threads = count_threads(self.n_jobs)
+            interruptible(partial(self.rule.step, network.arrays, gradients, rates, alphas, n_threads), lambda: None)
         return total
 
 

@@ -16,6 +16,8 @@ from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 from .._core.annotations import Any, ArrayLike, Callable, NDArray, Self
 from .._core.doc_link import DocLinkMixin
 from .._core.export import ArraysMixin
+from .._core.moments import in_one_step, whole
+from .._core.pickles import PickleMixin
 from .._core.tables import by_samples
 from .._core.unwrap import transformed, unwrap
 from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, first_of, keep_text, quoted
@@ -29,7 +31,7 @@ _FIRST, _GROWTH = 8, 4
 _ROUNDING = 1e-9  # plotting/_coverage.py computes the same rank; change both together
 
 
-class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
+class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator):
     """Sets of structures that contain the true structure with a chosen probability.
 
     Split conformal prediction [1]_ around a fitted model. Each structure has a nonconformity, which is small if the
@@ -159,6 +161,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         self.groups = groups
         self.risk = risk
 
+    @in_one_step
     def conformalize(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
         """Compute the nonconformity of true structures.
 
@@ -240,6 +243,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         nonconformity : ndarray of shape (n_samples,)
             Infinite for structures that the model cannot predict.
         """
+        self = whole(self)
         self._check_parameters()
         return self._nonconformity(X).of_gold(y)
 
@@ -258,6 +262,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         -------
         covered : bool ndarray of shape (n_samples,), or (n_samples, n_levels) for a list of levels
         """
+        self = whole(self)
         found, limits = self._limits(X, y, groups)
         nonconformity = found.of_gold(y)
         covered = (nonconformity <= limits.T) & np.isfinite(nonconformity)
@@ -280,6 +285,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         ValueError
             For structures that repeat parts.
         """
+        self = whole(self)
         found, limits = self._limits(X, y, groups)
         missed = np.zeros(limits.shape)
         for i, (own, limit) in enumerate(zip(found.of_parts(y), limits)):
@@ -320,6 +326,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
             `truncated_` tells which lists are cut. Also if no calibration sample is of the group of a sample, or the
             estimator was fitted again after `conformalize`.
         """
+        self = whole(self)
         sets = self._list_sets(X, groups)
         if not hasattr(self, "part_nonconformity_") and self.truncated_.any():
             warn_user(
@@ -373,6 +380,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
     def _nonconformity(self, X):
         """Return the `Nonconformity` of samples."""
         steps, model = unwrap(self.fitted_estimator)
+        model = whole(model)
         argmax, score = SCORES[self.score]
         samples = samples_of(model, transformed(steps, X), argmax)
         if not np.any(getattr(samples, "is_empty", False)):
