@@ -13,6 +13,8 @@ from sklearn.exceptions import InconsistentVersionWarning
 from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier
 from sklearn_sparsemap.features import TokenDictVectorizer
 
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 DATA = """
 import os, pickle, signal, sys, threading, time, warnings
 import numpy as np

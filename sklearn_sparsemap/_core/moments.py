@@ -118,8 +118,8 @@ def whole(estimator):
     Methods that read several attributes begin with this: ``self = whole(self)``.
     """
     view = object.__new__(type(estimator))
-    # Copying a dict of names is one step for other threads.
-    view.__dict__ = attributes = vars(estimator).copy()
+    # Training replaces this dict and never changes it, so it need not be copied.
+    view.__dict__ = attributes = vars(estimator)
     # A state without its model reads the optimiser.
     if "_learned" in attributes and "model" not in vars(attributes["_learned"]):
         with at_rest(estimator) as view:

@@ -19,7 +19,7 @@ from .._core.export import ArraysMixin
 from .._core.moments import in_one_step, whole
 from .._core.pickles import PickleMixin
 from .._core.tables import by_samples
-from .._core.unwrap import transformed, unwrap
+from .._core.unwrap import transformed, unwrap_whole
 from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, first_of, keep_text, quoted
 from ..estimators._failures import warn_user
 from ._samples import samples_of, sums_of_weights
@@ -201,7 +201,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
             nonconformity, of_samples = nonconformity[kept], [of_samples[i] for i in kept]
             of_parts = None if of_parts is None else [of_parts[i] for i in kept]
         self.nonconformity_, self.groups_, self._by_array = nonconformity, of_samples, groups is not None
-        self._weights = sums_of_weights(unwrap(self.fitted_estimator)[1])
+        self._weights = sums_of_weights(found.samples.model)
         vars(self).pop("part_nonconformity_", None)
         if of_parts is not None:
             self.part_nonconformity_ = of_parts
@@ -299,7 +299,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
         self._check_fitted()
         self._check_given(groups)
         found = self._nonconformity(X)
-        self._warn_if_refitted()
+        self._warn_if_refitted(found.samples.model)
         of_samples = self._groups_of(found, X, groups, y)
         thresholds = self._thresholds(of_samples)
         return found, _with_rounding(np.array([thresholds[group] for group in of_samples]))
@@ -341,7 +341,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
         self._check_fitted()
         self._check_given(groups)
         found = self._nonconformity(X)
-        self._warn_if_refitted()
+        self._warn_if_refitted(found.samples.model)
         by_class = self.groups == "class"
         of_samples = [None] * len(found) if by_class else self._groups_of(found, X, groups)
         thresholds = self.threshold_ if by_class else self._thresholds(of_samples)
@@ -379,17 +379,16 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
 
     def _nonconformity(self, X):
         """Return the `Nonconformity` of samples."""
-        steps, model = unwrap(self.fitted_estimator)
-        model = whole(model)
+        steps, model = unwrap_whole(self.fitted_estimator)
         argmax, score = SCORES[self.score]
         samples = samples_of(model, transformed(steps, X), argmax)
         if not np.any(getattr(samples, "is_empty", False)):
             return score(samples)
         return NonconformityWithEmpty(samples, score(samples) if samples.scores else None)
 
-    def _warn_if_refitted(self):
+    def _warn_if_refitted(self, model):
         """Warn if the weights of the model are not those of the calibration; its thresholds then say nothing."""
-        found, known = sums_of_weights(unwrap(self.fitted_estimator)[1]), getattr(self, "_weights", None)
+        found, known = sums_of_weights(model), getattr(self, "_weights", None)
         # Files of earlier versions lack this attribute.
         if known is None or (
             len(found) == len(known) and np.allclose(found, known, _ROUNDING, _ROUNDING * np.max(np.abs(known)))
