@@ -1,7 +1,6 @@
 """All code that depends on Numba's internals, and its replacement for versions of Numba that were not tested.
 
 A backend compiles functions. All three have the same names, on which `_core/jit` builds kernels and entries:
-
 - `linked`: kernels are linked into entries, which compiles two to three times as fast; for `mode.TESTED_VERSIONS`.
 - `plain`: `numba.njit`, for all other versions, and if ``SKLEARN_SPARSEMAP_PLAIN_NUMBA=1``.
 - `interpreted`: Python runs the kernels, if ``NUMBA_DISABLE_JIT=1``. Debuggers and coverage tools need that.
