@@ -144,6 +144,27 @@ for name, call in calls.items():
     print(name, late < 20.0, late, sep="|")
 """
 
+RETURNS = """
+from sklearn_sparsemap.losses import FenchelYoungLoss
+
+scores = [rng.normal(size=(40, 12)) for _ in range(300)]
+gold = [rng.integers(0, 12, 40) for _ in scores]
+loss, transitions, seen = FenchelYoungLoss(LinearChain(), "sparsemap"), rng.normal(size=(12, 12)), []
+
+
+def gradients():
+    found = loss.loss_gradient(scores, gold, transitions=transitions)
+    return np.concatenate([np.ravel(part) for own, parts in found for part in (own, *parts.values())])
+
+
+wanted = gradients()
+signal.signal(signal.SIGALRM, lambda *_: seen.append(0))
+signal.setitimer(signal.ITIMER_REAL, 0.004, 0.004)
+same = all(np.array_equal(gradients(), wanted) for _ in range(5))
+signal.setitimer(signal.ITIMER_REAL, 0.0)
+print(len(seen) > 3, same)
+"""
+
 # Numba's lock is held, as while it compiles.
 FORK = """
 from numba.core.compiler_lock import global_compiler_lock
@@ -283,6 +304,12 @@ def test_handlers_that_raise_end_every_long_call(fresh_python):
     lines = [line.split("|") for line in done.stdout.splitlines()]
     assert len(lines) == 8, done.stdout + done.stderr
     assert all(line[1] == "True" for line in lines), done.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="without these signals")
+def test_a_handler_that_returns_does_not_change_gradients(fresh_python):
+    done = fresh_python(DATA + RETURNS)
+    assert done.stdout.split() == ["True", "True"], done.stdout + done.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="without fork")
