@@ -1,8 +1,8 @@
 """Estimators that some threads read while another one trains them: readers see the attributes of one moment.
 
-A method that trains works on a copy of the estimator that shares its attributes, and publishes them all together at
-its end. A method that reads works on such a copy, too. Only the optimiser of a stream changes in place: `partial_fit`
-and the readers of an optimiser take turns.
+A method that trains works on a copy of the estimator, and replaces the dict of the attributes at its end. A method that
+reads keeps the dict with which it began. Only the optimiser of a stream changes in place: `partial_fit` and the readers
+of an optimiser take turns.
 
 Used by `conformal`, `distributed`, `estimators` and `features`.
 """
