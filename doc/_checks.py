@@ -32,6 +32,7 @@ FIRST_PAGES = {
     "schedule": "jobs/shifts",
     "sensors": "jobs/choose_sensors",
     "text classification": "jobs/tag_texts",
+    "thread safety": "production",
     "uncertainty": "jobs/sets_around_a_tagger",
 }
 

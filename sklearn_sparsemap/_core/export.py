@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._version import __version__
 from .annotations import Any, NDArray, Self
+from .moments import at_rest
 from .plain import Form, NotPlainError, Reader, Writer, add_form, as_text, read_text
 
 # Later versions read this format and all earlier ones.
@@ -85,6 +86,10 @@ class ArraysMixin:
         >>> TemplateVectorizer.from_arrays(vectorizer.to_arrays()).get_feature_names_out().tolist()
         ['word[0]=the', 'word[0]=dog']
         """
+        with at_rest(self) as view:
+            return view._written()
+
+    def _written(self):
         self._check_fitted()
         writer, parts = Writer(), self._plain_parts()
         tree = {"format": FORMAT, "version": __version__, "class": type(self).__name__}

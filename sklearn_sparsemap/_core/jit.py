@@ -18,7 +18,6 @@ Most rooms use this file.
 
 import gc
 import logging
-import os
 import threading
 from contextlib import contextmanager
 from functools import lru_cache
@@ -27,9 +26,10 @@ from time import perf_counter, thread_time
 import numpy as np
 from numba import NumbaError, njit, types
 
-from .compile import Dispatcher
+from .compile import LOCKS, Dispatcher
 from .compile.mode import IS_INTERPRETED, IS_LINKED
 from .compile.sources import size_of
+from .forks import hold_around_forks
 
 # The backends have the same names.
 if IS_LINKED:
@@ -71,17 +71,11 @@ _OPTIONS = {"nogil": True, "error_model": "numpy"}
 _FAST_SUMS = {"reassoc", "contract", "nsz"}
 _NO_NANS = {"nnan", "nsz"}
 _entries = []
-_compile_lock = threading.Lock()
-
-
-def _renew_lock():
-    """Let a forked process compile, even if a thread of its parent was compiling."""
-    global _compile_lock
-    _compile_lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+# A fork waits while another thread compiles: the child could not continue that, and would wait for these locks. They
+# are in the opposite order in which a thread takes them. It can be the thread that forks.
+for _lock in LOCKS:
+    hold_around_forks(_lock)
+_compile_lock = hold_around_forks(threading.RLock())
 
 
 @contextmanager
@@ -202,6 +196,15 @@ def expected_seconds(entry):
     return size_of(entry.__wrapped__) * _ROUNDS_PER_BYTE * _seconds_of_a_round()
 
 
+def _is_stored(function):
+    """Tell whether the compiled code of a function is stored for later processes."""
+    try:
+        njit(cache=True)(function)
+    except RuntimeError:
+        return False
+    return True
+
+
 class _Patience:
     """Log that kernels are being compiled, if this takes long: one line for each part of the package."""
 
@@ -211,12 +214,17 @@ class _Patience:
     def say(cls, part, entry):
         if part in cls.said or cls.is_off:
             return
-        about = (
-            ""
-            if cls.said
-            else "; each part is compiled once in this installation, later processes load the result. "
-            "sklearn_sparsemap.compile() compiles ahead of time"
-        )
+        about = ""
+        if not cls.said and _is_stored(entry.__wrapped__):
+            about = (
+                "; each part is compiled once in this installation, later processes load the result. "
+                "sklearn_sparsemap.compile() compiles ahead of time"
+            )
+        elif not cls.said:
+            about = (
+                "; no folder for compiled code is writable, so each process compiles again. Set NUMBA_CACHE_DIR to a "
+                "folder that is, or run sklearn_sparsemap.compile() once where the package can be written"
+            )
         cls.said.add(part)
         logging.getLogger("sklearn_sparsemap").warning(
             "compiling %s for its first use, about %.0f s%s", part, max(expected_seconds(entry), _PATIENCE), about
@@ -310,7 +318,16 @@ class Entry:
     def __call__(self, *args):
         # Not by the property, which costs another call of Python.
         dispatcher = self.dispatcher if self._dispatcher is None else self._dispatcher
-        return dispatcher(*[arg if type(arg) in _PLAIN else as_argument(arg) for arg in args])
+        try:
+            return dispatcher(*[arg if type(arg) in _PLAIN else as_argument(arg) for arg in args])
+        except SystemError as error:
+            # A signal handler may have raised an exception while Numba converted the results to Python objects.
+            cause = error
+            while isinstance(cause, SystemError) and cause.__cause__ is not None:
+                cause = cause.__cause__
+            if isinstance(cause, SystemError):
+                raise
+            raise cause from None
 
     def __reduce__(self):
         # Pickled by name, like any module-level function.

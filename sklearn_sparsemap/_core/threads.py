@@ -1,20 +1,23 @@
-"""Threads over ranges of problems, and Ctrl-C in kernels.
+"""Threads over ranges of problems, and signals while kernels run.
 
 Used by `_graphs`, `_layers`, `_numerics`, `_training`, `distributed`, `features`, `inference`, `losses` and
 `structures`.
 """
 
-import _signal
 import multiprocessing
 import os
 import signal
 import socket
 import threading
+from _thread import allocate_lock, get_ident
 from collections import deque
 from concurrent import futures
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from functools import lru_cache, partial
 from itertools import repeat
+from queue import SimpleQueue
+from time import perf_counter
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
@@ -23,8 +26,10 @@ from .jit import working_time
 
 _RANGES_PER_THREAD = 8  # ranges for each thread; more balance the load better, with more calls
 _LEAST_COST = 1500  # parts of a range, at least; about half a millisecond, so that the overhead of a call is small
-_COST_PER_CALL = 50_000  # parts after which even a single thread returns from the kernels, to notice Ctrl-C
-_LOOK_EVERY = 0.05  # seconds between two checks for Ctrl-C
+_COST_PER_CALL = 50_000  # parts after which even a single thread returns from the kernels, to notice signals
+_LOOK_EVERY = 0.05  # seconds between two checks for signals, on systems where a wait cannot be interrupted
+_PATIENCE = 0.5  # seconds to wait for a kernel after a signal; a single large problem may take longer
+_UNDONE = object()  # the result of a range that is not computed yet
 
 
 def cut_evenly(costs, n_ranges):
@@ -40,130 +45,171 @@ def cut_evenly(costs, n_ranges):
     return np.unique(np.concatenate([[0], np.searchsorted(done, targets), [len(costs)]]))
 
 
-def interruptible(function, stop):
-    """Call a function that releases the GIL, so that Ctrl-C can stop it at a safe point.
+class _Call:
+    """A function that another thread runs once.
 
-    Python handles Ctrl-C in its main thread only, and not before a kernel there returns. So another thread notices it
-    and tells the kernel to stop. Usually this is a watching thread, which costs about 5 us a call. If other code
-    watches or handles signals, the main thread itself watches while the kernel runs in a worker thread, which costs up
-    to 100 us. A function that another thread calls is called directly.
+    Attributes
+    ----------
+    error : BaseException or None
+        The exception of the function, after it has ended.
+    """
+
+    def __init__(self, function):
+        # Whoever takes the function out of the list decides whether it runs.
+        self._left, self._ended, self._has_ended = [function], allocate_lock(), False
+        self.result = self.error = None
+        self._ended.acquire()
+
+    def run(self):
+        """Run the function, unless it was cancelled."""
+        try:
+            self.result = self._left.pop()()
+        except BaseException as error:
+            self.error = error
+
+    def end(self):
+        """Wake the caller."""
+        # A handler can raise an exception just after the caller has got the lock, so the lock alone is not enough.
+        self._has_ended = True
+        self._ended.release()
+
+    def outcome(self):
+        """Return the result of the function, or raise its exception."""
+        error, self.error = self.error, None
+        if error is None:
+            return self.result
+        try:
+            raise error
+        finally:
+            # A reference cycle through the traceback would keep arrays.
+            del error
+
+    def cancel(self):
+        """Prevent the function from running; return whether it has not begun."""
+        try:
+            self._left.pop()
+        except IndexError:
+            return False
+        return True
+
+    def wait(self, seconds=None):
+        """Wait until the function has ended; return whether it has. Signal handlers run meanwhile."""
+        deadline = None if seconds is None else perf_counter() + seconds
+        # A wait without a timeout cannot be interrupted on every system.
+        while not (self._has_ended or self._ended.acquire(timeout=_LOOK_EVERY)):
+            if deadline is not None and perf_counter() > deadline:
+                return False
+        return True
+
+    def wait_in_any_case(self, give_up, seconds=None):
+        """Wait, even if signal handlers raise exceptions; raise the last of them afterwards."""
+        last = None
+        while True:
+            try:
+                self.wait(seconds)
+                break
+            except BaseException as error:
+                last = error
+                give_up()
+        if last is not None:
+            raise last
+
+
+class _Worker:
+    """A thread that runs one call after the other. Starting a thread takes as long as a small batch."""
+
+    idle = deque()
+
+    def __init__(self):
+        self.calls = SimpleQueue()
+        # The end of the interpreter does not wait for it.
+        threading.Thread(target=self._work, name="sklearn_sparsemap", daemon=True).start()
+
+    def _work(self):
+        while True:
+            call = self.calls.get()
+            call.run()
+            # The caller may need this thread again as soon as the call has ended.
+            self.idle.append(self)
+            call.end()
+            # An idle thread keeps no arrays.
+            del call
+
+    @classmethod
+    def give(cls, call):
+        """Let an idle thread, or a new one, run a call."""
+        try:
+            worker = cls.idle.pop()
+        except IndexError:
+            worker = cls()
+        worker.calls.put(call)
+
+
+def interruptible(function, stop, patience=None):
+    """Call a function that releases the GIL, so that signal handlers can end it at a safe point.
+
+    Python runs signal handlers in its main thread only, and not before a kernel there returns. So the main thread waits
+    while another thread runs the function. If a handler raises an exception, such as KeyboardInterrupt, the function is
+    stopped. This costs 10 to 50 us. A function that another thread calls is called directly.
 
     Parameters
     ----------
     function : callable
-        Called with no arguments.
+        Called with no arguments, in the context of the caller (`contextvars`).
     stop : callable
-        Makes the function return soon. Called in another thread.
+        Makes the function return soon.
+    patience : float, default=None
+        Seconds to wait for the function after `stop`. It may then go on in the background, so it must not write into
+        arrays that are used after an exception. By default, wait until it has returned.
     """
-    if threading.current_thread() is not threading.main_thread():
+    main = threading.main_thread()
+    # At exit, no thread can be started.
+    if get_ident() != main.ident or not main.is_alive():
         return function()
-    watch = _watch()
-    # Not by `signal.getsignal` and `signal.signal`, whose conversions to enumerations take most of their time.
-    handler = _signal.getsignal(signal.SIGINT)
-    if handler is watch.handler:
-        # A nested call, from a kernel that calls back into Python. Ctrl-C ends both.
-        outer, watch.stop = watch.stop, lambda: (stop(), outer())
-        try:
-            return function()
-        finally:
-            watch.stop = outer
-            if watch.pressed:
-                raise KeyboardInterrupt
-    if handler is not signal.default_int_handler:
-        # A user's handler may not raise an exception, so it must run in the main thread.
-        return _call_in_worker(function, stop)
-    _signal.signal(signal.SIGINT, watch.handler)
-    before = signal.set_wakeup_fd(watch.wakeup_fd, warn_on_full_buffer=False)
-    if before != -1:
-        # Another file descriptor is in use, for example by an event loop that waits for signals.
-        signal.set_wakeup_fd(before)
-        _signal.signal(signal.SIGINT, handler)
-        return _call_in_worker(function, stop)
+    call = _Call(partial(copy_context().run, function))
     try:
-        watch.stop = stop
-        return function()
-    finally:
-        with watch.lock:
-            watch.stop = None
-        signal.set_wakeup_fd(-1)
-        # Setting a handler first runs the handlers of pending signals.
-        _signal.signal(signal.SIGINT, handler)
-        if watch.pressed:
-            watch.pressed = False
-            watch.drain()
-            raise KeyboardInterrupt
-
-
-def _call_in_worker(function, stop):
-    """Run a function in another thread, while the main thread waits for Ctrl-C."""
-    running = _kept_threads(1).submit(function)
-    try:
-        while True:
-            try:
-                # A wait without a timeout cannot be interrupted on every system.
-                return running.result(timeout=_LOOK_EVERY)
-            except futures.TimeoutError:
-                if running.done():
-                    return running.result()
+        _Worker.give(call)
+        call.wait()
     except BaseException:
         stop()
-        futures.wait([running])
+        if not call.cancel():
+            call.wait_in_any_case(stop, patience)
         raise
+    return call.outcome()
 
 
 class _Watch:
-    """A thread that notices Ctrl-C while the main thread is in a kernel; see `interruptible`.
+    """A thread that notices signals while the main thread is in a short kernel; see `_run_until_signal`.
 
-    Python writes the number of a signal to a socket immediately, whatever its main thread does. The exception is raised
-    after the kernel has returned: Numba converts its results to Python objects, and breaks if that is interrupted.
+    Python writes the number of a signal that has a handler to a socket immediately, whatever its main thread does.
 
     Attributes
     ----------
-    handler : callable
-        The handler of SIGINT while a kernel runs.
     wakeup_fd : int
         The file descriptor to which Python writes signals.
-    stop : callable or None
-        Makes the running kernel return soon.
-    pressed : bool
-        Whether Ctrl-C was pressed while a kernel ran.
+    stops : list of callables
+        Make the running kernels return soon, that of the outer call first.
     lock : threading.Lock
-        Held while `stop` is called.
+        Held while they are called.
     """
 
     def __init__(self):
         self._inbox, self._outbox = socket.socketpair()
         self._outbox.setblocking(False)
-        self.wakeup_fd = self._outbox.fileno()
-        self.lock, self._drained = threading.Lock(), threading.Event()
-        self.stop, self.pressed = None, False
-        # One bound method object, so that it can be compared with other handlers.
-        self.handler = self._press
+        self.wakeup_fd, self.stops, self.lock = self._outbox.fileno(), [], threading.Lock()
         threading.Thread(target=self._look, name="sklearn_sparsemap_watch", daemon=True).start()
 
-    def _press(self, *_):
-        self.pressed = True
-
     def _look(self):
-        while True:
-            (byte,) = self._inbox.recv(1)
-            if byte == 0:
-                self._drained.set()
-            elif byte == signal.SIGINT:
+        # It ends if a process closes all file descriptors.
+        with suppress(OSError):
+            while self._inbox.recv(64):
                 with self.lock:
-                    if self.stop is not None:
-                        self.stop()
+                    for stop in self.stops:
+                        stop()
 
-    def drain(self):
-        """Wait until the thread has processed all earlier signals, so that they do not stop the next call."""
-        self._drained.clear()
-        self._outbox.send(b"\0")
-        self._drained.wait(1.0)
-
-    def forget(self):
-        """Reset the signal handler in a forked process, which has no watching thread."""
-        if _signal.getsignal(signal.SIGINT) is self.handler:
-            _signal.signal(signal.SIGINT, signal.default_int_handler)
+    def close(self):
+        """Close the sockets of a forked process, which has no watching thread."""
+        if self.stops:
             signal.set_wakeup_fd(-1)
         self._inbox.close()
         self._outbox.close()
@@ -174,11 +220,46 @@ def _watch():
     return _Watch()
 
 
+_set_wakeup_fd = partial(signal.set_wakeup_fd, warn_on_full_buffer=False)
+
+
+def _run_until_signal(function, stop):
+    """Call a function in the main thread, and stop it when a signal arrives; return whether it was called.
+
+    This costs 3 us, so it is for calls that can be short. No handler is installed or replaced: a signal stops the
+    function, after which Python runs its handler. If that raises no exception, the caller completes what is left.
+    If this is another thread, or other code already watches signals by a file descriptor, such as an event loop, the
+    function is not called.
+    """
+    if get_ident() != threading.main_thread().ident:
+        return False
+    watch, before = _watch(), []
+    stops, own = watch.stops, watch.wakeup_fd
+    try:
+        stops.append(stop)
+        try:
+            # No handler can raise an exception between these two functions, so the former descriptor is never lost.
+            before.extend(map(_set_wakeup_fd, (own,)))
+        except (ValueError, OSError):
+            # The process has closed all file descriptors.
+            return False
+        if before[0] != -1 and before[0] != own:
+            return False
+        function()
+        return True
+    finally:
+        with watch.lock:
+            if stops and stops[-1] is stop:
+                stops.pop()
+        if before:
+            _set_wakeup_fd(-1 if before[0] == own and not stops else before[0])
+
+
 def _after_fork():
     # Threads do not survive a fork.
-    _kept_threads.cache_clear()
+    _Worker.idle.clear()
     if _watch.cache_info().currsize:
-        _watch().forget()
+        _watch().close()
         _watch.cache_clear()
 
 
@@ -192,6 +273,9 @@ def count_threads(n_jobs):
     In a daemonic process, such as a worker that loads data, joblib returns 1 because no more processes can be started.
     Threads can be started there, so this function counts cores itself.
     """
+    if not threading.main_thread().is_alive():
+        # The interpreter ends: threads that outlive the main one, and functions of `atexit`, cannot start others.
+        return 1
     if n_jobs and multiprocessing.current_process().daemon:
         return n_jobs if n_jobs > 0 else max(1, cpu_count() + 1 + n_jobs)
     return effective_n_jobs(n_jobs)
@@ -211,7 +295,7 @@ def deferred_errors():
     return _deferred.errors
 
 
-def _run_ranges(function, cuts, left, results):
+def _run_ranges(function, cuts, left, results, stopped):
     """Call a kernel for the ranges that no thread has taken yet, one after the other.
 
     An exception of a Python oracle is raised only after the kernel has returned: an exception that passes through
@@ -226,6 +310,8 @@ def _run_ranges(function, cuts, left, results):
         The ranges that are left. Its operations, and assignments to list entries, are thread-safe.
     results : list
         The results by range, filled in.
+    stopped : list
+        Not empty once the calls have been stopped. The result of a running call is then incomplete, and not kept.
     """
     while left:
         try:
@@ -234,18 +320,22 @@ def _run_ranges(function, cuts, left, results):
             return
         before, _deferred.errors = _deferred.errors, []
         try:
-            results[number], errors = function(cuts[number], cuts[number + 1]), _deferred.errors
+            result, errors = function(cuts[number], cuts[number + 1]), _deferred.errors
         finally:
             _deferred.errors = before
         if errors:
             # `pop` avoids a reference cycle between the exception, its traceback and this list.
             raise errors.pop()
+        if not stopped:
+            results[number] = result
 
 
 def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=None):
     """Call ``function(start, stop)`` for ranges that cover all problems, in threads.
 
-    The results do not depend on `n_jobs` if `function` treats each problem independently.
+    The results do not depend on `n_jobs` if `function` treats each problem independently. If a signal handler raises an
+    exception meanwhile, the calls end soon. `function` may then go on in the background for a while, and it may be
+    called twice for the same range, so it must only write arrays of its own, and not read what it has written.
 
     Parameters
     ----------
@@ -256,39 +346,48 @@ def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=Non
     n_jobs : int or None
         As in joblib: None is 1 unless a `joblib.parallel_config` says otherwise, -1 is all cores.
     cost_per_call : int
-        A single thread returns to Python after about this cost, to notice Ctrl-C.
+        A thread returns to Python after about this cost, to notice signals.
     limit : int array, default=None
-        The work limit that the calls read. If given, Ctrl-C sets it to zero, which ends the running calls early.
+        The work limit that the calls read. If given, a signal sets it to zero, which ends the running calls early.
 
     Returns
     -------
     results : list
         The return values of the calls, in the order of the ranges.
     """
-    n_threads, n_ranges = 1, 1
+    n_threads, n_ranges, total = 1, 1, costs[0] if len(costs) else 0
     if len(costs) > 1:
-        n_threads = count_threads(n_jobs)
-        if n_threads == 1:
-            n_ranges = 1 + int(np.sum(costs)) // cost_per_call
-        else:
-            n_ranges = n_threads * _RANGES_PER_THREAD
+        n_threads, total = count_threads(n_jobs), int(np.sum(costs))
+        n_ranges = 1 + total // cost_per_call
+        if n_threads > 1:
+            n_ranges = max(n_ranges, n_threads * _RANGES_PER_THREAD)
             if cost_per_call == _COST_PER_CALL:
-                n_ranges = min(n_ranges, max(n_threads, int(np.sum(costs)) // _LEAST_COST))
+                n_ranges = min(n_ranges, max(n_threads, total // _LEAST_COST))
     cuts = [0, len(costs)] if n_ranges == 1 else cut_evenly(costs, n_ranges).tolist()
-    left, results = deque(range(len(cuts) - 1)), [None] * (len(cuts) - 1)
-    run = work = partial(_run_ranges, function, cuts, left, results)
+    left, results, stopped = deque(range(len(cuts) - 1)), [_UNDONE] * (len(cuts) - 1), []
+    run = work = partial(_run_ranges, function, cuts, left, results, stopped)
     if n_threads > 1 and len(results) > 1:
         # Each thread, including this one, takes the next range, which is cheaper than submitting each range.
         run = partial(together, lambda _: work(), min(n_threads, len(results)), left.clear)
-    if limit is None:
+    if limit is None and (total <= _COST_PER_CALL or np.max(costs) <= _COST_PER_CALL):
         run()
         return results
 
     def stop():
         left.clear()
-        limit[:] = 0
+        if limit is not None and not stopped:
+            stopped.append(limit.copy())
+            limit[:] = 0
 
-    interruptible(run, stop)
+    if limit is not None:
+        if _run_until_signal(run, stop) and not stopped:
+            return results
+        # A handler has run, and raised no exception, or the calls have not begun.
+        if stopped:
+            limit[:] = stopped.pop()
+        left.clear()
+        left.extend(number for number, result in enumerate(results) if result is _UNDONE)
+    interruptible(run, stop, _PATIENCE)
     return results
 
 
@@ -306,6 +405,9 @@ def ends_at(deadline, limit):
             if ended.wait(left):
                 return
         limit.fill(0)
+        # Calls that a signal has stopped are repeated with their former limit.
+        while not ended.wait(_LOOK_EVERY):
+            limit.fill(0)
 
     if deadline > working_time():
         threading.Thread(target=look, daemon=True).start()
@@ -339,31 +441,20 @@ def together(function, n_threads, give_up):
             give_up()
             raise
 
-    if n_threads == 1:
-        function(0)
-        return
-    # Outside the main thread, this thread may belong to the cached pool, or the pool may be busy with another team.
-    is_main = threading.current_thread() is threading.main_thread()
-    pool = _kept_threads(n_threads) if is_main else futures.ThreadPoolExecutor(n_threads - 1)
-    running = []
+    calls = [_Call(partial(guarded, number)) for number in range(1, n_threads)]
     try:
-        running += [pool.submit(guarded, number) for number in range(1, n_threads)]
+        for call in calls:
+            _Worker.give(call)
         guarded(0)
     except BaseException:
         give_up()
+        for call in calls:
+            call.cancel() or call.wait_in_any_case(give_up)
         raise
-    finally:
-        futures.wait(running)
-        if not is_main:
-            pool.shutdown()
-    for own in running:
-        own.result()
-
-
-@lru_cache(maxsize=4)
-def _kept_threads(n_threads):
-    """Return a cached pool of threads; starting threads takes as long as a small batch."""
-    return futures.ThreadPoolExecutor(n_threads, thread_name_prefix="sklearn_sparsemap")
+    for call in calls:
+        call.wait_in_any_case(give_up)
+    for call in calls:
+        call.outcome()
 
 
 def over_groups(function, groups, n_jobs):

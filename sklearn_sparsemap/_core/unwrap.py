@@ -6,6 +6,9 @@ Used by `conformal`, `inspection`, `pipeline` and `plotting`.
 from collections.abc import Mapping
 from contextlib import contextmanager
 
+from sklearn.base import BaseEstimator
+
+from .moments import whole
 from .validation import rename_samples
 
 
@@ -45,6 +48,12 @@ def unwrap(model):
             model = model.steps[-1][1]
         else:
             return steps, model
+
+
+def unwrap_whole(model):
+    """Return the steps and the model as `unwrap` does, the model with the attributes of one moment."""
+    steps, last = unwrap(model)
+    return steps, whole(last) if isinstance(last, BaseEstimator) else last
 
 
 def transformed(steps, X):

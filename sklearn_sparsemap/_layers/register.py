@@ -14,6 +14,7 @@ from collections.abc import Hashable
 from functools import singledispatch
 from itertools import count
 
+from .._core.forks import hold_around_forks
 from ..factors._graph_function import as_graph
 from ..structures import Structure
 from .entry import RegisterEntry, by_handle
@@ -24,7 +25,7 @@ from .structures import StructureOperator
 # modules do.
 _MOST = 1024
 
-_lock, _numbers = threading.RLock(), count()
+_lock, _numbers = hold_around_forks(threading.RLock()), count()
 _recent, _makers = OrderedDict(), {}
 
 

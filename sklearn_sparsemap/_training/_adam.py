@@ -96,6 +96,12 @@ class Adam:
         self.second = [np.zeros_like(a) for a in arrays]
         self.n_steps = 0
 
+    def copy(self):
+        copied = Adam([])
+        copied.first, copied.second = ([a.copy() for a in moments] for moments in (self.first, self.second))
+        copied.n_steps = self.n_steps
+        return copied
+
     def step(self, arrays, gradients, rates, alphas, n_jobs=None):
         """Update all arrays.
 

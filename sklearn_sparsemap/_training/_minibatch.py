@@ -1,16 +1,18 @@
 """Mini-batch learning for any task: of a network with additional scores, and of a linear model."""
 
-from copy import deepcopy
 from functools import partial
 
 import numpy as np
 
 from .._core.jit import readonly
-from .._core.threads import interruptible
+from .._core.threads import count_threads, interruptible
 from ._adam import Adam
 from ._online.dense import UNCONVERGED
 from ._online.optimizer import OnlineOptimizer
 from ._online.rules import STEPS_OF_BATCHES
+
+# Number of weights from which on a step runs in another thread. That takes 40 us, as long as a copy of these weights.
+_MANY_WEIGHTS = 2**14
 
 
 class MinibatchOptimizer:
@@ -19,7 +21,7 @@ class MinibatchOptimizer:
     Parameters
     ----------
     network : Network
-        The initial network, which is modified in place.
+        The initial network, which may be modified in place.
     rng : RandomState, default=None
         Source of randomness for dropout.
 
@@ -46,7 +48,7 @@ class MinibatchOptimizer:
         """
         if not all(array.flags.writeable for array in self.network.arrays):
             # Arrays loaded from a memory map are read-only.
-            self.network, self.rule = self.network.copy(), deepcopy(self.rule)
+            self.network, self.rule = self.network.copy(), self.rule.copy()
         self.rates, self.alphas, self.batch_size = rates, alphas, batch_size
         self.n_jobs, self.dropout = n_jobs, dropout
 
@@ -59,8 +61,8 @@ class MinibatchOptimizer:
         """Prepare for a mini-batch of a stream: nothing, because weights are not averaged."""
 
     def model(self):
-        """Return the network itself, which further training modifies."""
-        return self.network
+        """Return a copy of the network."""
+        return self.network.copy()
 
     def penalty(self):
         """Return the penalty of the current weights."""
@@ -68,11 +70,12 @@ class MinibatchOptimizer:
 
     def epoch(self, task, X, order):
         """Visit samples, rows of a `RaggedArray`, once in this order; return the weighted sum of their losses."""
-        network, total, n_layers = self.network, 0.0, len(self.network.coefs)
+        total, n_layers = 0.0, len(self.network.coefs)
         rates = [self.rates[0]] * (2 * n_layers) + [self.rates[1]]
         # Intercepts are not penalised.
         alphas = [self.alphas[0]] * n_layers + [0.0] * n_layers + [self.alphas[1]]
         for batch, features in _batches(task, X, order, self.batch_size):
+            network = self.network
             layers, masks = network.forward(features, self.dropout, self.rng)
             loss, residuals, joined, n_inexact = batch.loss_gradient(
                 layers[-1], network.additional, self.n_jobs, mean=True
@@ -80,9 +83,18 @@ class MinibatchOptimizer:
             gradients = [*network.backward(layers, masks, residuals), joined]
             self.unconverged += n_inexact
             total += loss
-            # Ctrl-C takes effect only after the step.
-            interruptible(partial(self.rule.step, network.arrays, gradients, rates, alphas, self.n_jobs), lambda: None)
+            self._step(gradients, rates, alphas, count_threads(self.n_jobs))
         return total
+
+    def _step(self, *arguments):
+        """Change the weights as `Adam.step` does: after an exception of a signal handler, all of them or none."""
+        if sum(array.size for array in self.network.arrays) >= _MANY_WEIGHTS:
+            interruptible(partial(self.rule.step, self.network.arrays, *arguments), lambda: None)
+            return
+        network, rule = self.network.copy(), self.rule.copy()
+        rule.step(network.arrays, *arguments)
+        # No handler runs within this call.
+        vars(self).update(network=network, rule=rule)
 
 
 class LinearMinibatchOptimizer(OnlineOptimizer):

@@ -16,8 +16,10 @@ from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 from .._core.annotations import Any, ArrayLike, Callable, NDArray, Self
 from .._core.doc_link import DocLinkMixin
 from .._core.export import ArraysMixin
+from .._core.moments import in_one_step, whole
+from .._core.pickles import PickleMixin
 from .._core.tables import by_samples
-from .._core.unwrap import transformed, unwrap
+from .._core.unwrap import transformed, unwrap_whole
 from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, first_of, keep_text, quoted
 from ..estimators._failures import warn_user
 from ._samples import samples_of, sums_of_weights
@@ -29,7 +31,7 @@ _FIRST, _GROWTH = 8, 4
 _ROUNDING = 1e-9  # plotting/_coverage.py computes the same rank; change both together
 
 
-class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
+class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator):
     """Sets of structures that contain the true structure with a chosen probability.
 
     Split conformal prediction [1]_ around a fitted model. Each structure has a nonconformity, which is small if the
@@ -159,6 +161,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         self.groups = groups
         self.risk = risk
 
+    @in_one_step
     def conformalize(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
         """Compute the nonconformity of true structures.
 
@@ -198,7 +201,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
             nonconformity, of_samples = nonconformity[kept], [of_samples[i] for i in kept]
             of_parts = None if of_parts is None else [of_parts[i] for i in kept]
         self.nonconformity_, self.groups_, self._by_array = nonconformity, of_samples, groups is not None
-        self._weights = sums_of_weights(unwrap(self.fitted_estimator)[1])
+        self._weights = sums_of_weights(found.samples.model)
         vars(self).pop("part_nonconformity_", None)
         if of_parts is not None:
             self.part_nonconformity_ = of_parts
@@ -240,6 +243,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         nonconformity : ndarray of shape (n_samples,)
             Infinite for structures that the model cannot predict.
         """
+        self = whole(self)
         self._check_parameters()
         return self._nonconformity(X).of_gold(y)
 
@@ -258,6 +262,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         -------
         covered : bool ndarray of shape (n_samples,), or (n_samples, n_levels) for a list of levels
         """
+        self = whole(self)
         found, limits = self._limits(X, y, groups)
         nonconformity = found.of_gold(y)
         covered = (nonconformity <= limits.T) & np.isfinite(nonconformity)
@@ -280,6 +285,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         ValueError
             For structures that repeat parts.
         """
+        self = whole(self)
         found, limits = self._limits(X, y, groups)
         missed = np.zeros(limits.shape)
         for i, (own, limit) in enumerate(zip(found.of_parts(y), limits)):
@@ -293,7 +299,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         self._check_fitted()
         self._check_given(groups)
         found = self._nonconformity(X)
-        self._warn_if_refitted()
+        self._warn_if_refitted(found.samples.model)
         of_samples = self._groups_of(found, X, groups, y)
         thresholds = self._thresholds(of_samples)
         return found, _with_rounding(np.array([thresholds[group] for group in of_samples]))
@@ -320,6 +326,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
             `truncated_` tells which lists are cut. Also if no calibration sample is of the group of a sample, or the
             estimator was fitted again after `conformalize`.
         """
+        self = whole(self)
         sets = self._list_sets(X, groups)
         if not hasattr(self, "part_nonconformity_") and self.truncated_.any():
             warn_user(
@@ -334,7 +341,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         self._check_fitted()
         self._check_given(groups)
         found = self._nonconformity(X)
-        self._warn_if_refitted()
+        self._warn_if_refitted(found.samples.model)
         by_class = self.groups == "class"
         of_samples = [None] * len(found) if by_class else self._groups_of(found, X, groups)
         thresholds = self.threshold_ if by_class else self._thresholds(of_samples)
@@ -372,16 +379,16 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
 
     def _nonconformity(self, X):
         """Return the `Nonconformity` of samples."""
-        steps, model = unwrap(self.fitted_estimator)
+        steps, model = unwrap_whole(self.fitted_estimator)
         argmax, score = SCORES[self.score]
         samples = samples_of(model, transformed(steps, X), argmax)
         if not np.any(getattr(samples, "is_empty", False)):
             return score(samples)
         return NonconformityWithEmpty(samples, score(samples) if samples.scores else None)
 
-    def _warn_if_refitted(self):
+    def _warn_if_refitted(self, model):
         """Warn if the weights of the model are not those of the calibration; its thresholds then say nothing."""
-        found, known = sums_of_weights(unwrap(self.fitted_estimator)[1]), getattr(self, "_weights", None)
+        found, known = sums_of_weights(model), getattr(self, "_weights", None)
         # Files of earlier versions lack this attribute.
         if known is None or (
             len(found) == len(known) and np.allclose(found, known, _ROUNDING, _ROUNDING * np.max(np.abs(known)))

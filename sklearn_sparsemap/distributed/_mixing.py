@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
 from .._core.doc_link import DocLinkMixin
+from .._core.pickles import PickleMixin
 from .._core.validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE_INT, check_parameters
 from ..estimators._failures import restore_on_error
 from ..estimators._monitor import CallbackSupportMixin, Monitor, Progress, with_callbacks
@@ -33,7 +34,7 @@ def _has(name):
     return available_if(check)
 
 
-class ParameterMixing(CallbackSupportMixin, DocLinkMixin, BaseEstimator):
+class ParameterMixing(CallbackSupportMixin, DocLinkMixin, PickleMixin, BaseEstimator):
     """Parallel training of an online estimator on shards of the data, by iterative parameter mixing.
 
     In each round, all workers start from the same weights, and each visits the samples of its shard once. The results

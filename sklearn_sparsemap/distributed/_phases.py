@@ -6,11 +6,11 @@ tasks get the same objects, so a task must not write to its arguments.
 """
 
 from collections import namedtuple
-from copy import copy
 from functools import partial
 
 import numpy as np
 
+from .._core.moments import view_of
 from ..estimators._failures import check_finite_loss
 from ..estimators._state.fitted import FittedState
 from ..estimators._state.mixture import add_partial, finish_mixture, partial_mixture
@@ -45,7 +45,7 @@ class Phase:
 
     def restore(self, blank, state, rng=None):
         """Return an estimator with an optimiser that continues from a state."""
-        estimator = copy(blank)
+        estimator = view_of(blank)
         make = getattr(blank, "_new_optimizer", None)
         make_groups = None if make is None else partial(make, columns=self.columns)
         estimator._learned = FittedState(optimizer=write_optimizer(state, make_groups, rng))
@@ -65,7 +65,7 @@ def state_of(optimizer):
 
 def begin(estimator, shard, classes):
     """Return a blank estimator, checked with the first samples of a shard, and the initial training state."""
-    estimator = copy(estimator)
+    estimator = view_of(estimator)
     for X, y in shard.parts():
         estimator._prepare_stream(X, y, classes)
         if estimator._learned.optimizer is not None:

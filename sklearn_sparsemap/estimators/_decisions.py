@@ -14,6 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._core.annotations import Any, ArrayLike, NDArray
 from .._core.doc_link import DocLinkMixin
 from .._core.indicators import in_order
+from .._core.moments import whole
+from .._core.pickles import PickleMixin
 from .._core.ragged import RaggedArray
 from .._core.tables import by_samples, column_names
 from .._core.validation import (
@@ -56,7 +58,7 @@ _LBFGS_TOL = 1e-4
 _MAX_ROUNDS = 1
 
 
-class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin, BaseEstimator):
+class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin, PickleMixin, BaseEstimator):
     """Linear regression of the values of parts, trained for good decisions: predict, then optimise.
 
     A decision is a choice of parts, for example the items of a knapsack or the edges of a path. It maximises the
@@ -428,6 +430,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         -------
         values : ndarray of shape (n_samples, n_parts)
         """
+        self = whole(self)
         check_is_fitted(self)
         return self._predict_values(self._check_X(X, reset=False))
 
@@ -457,6 +460,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         ValueError
             If X or the mask has another shape than in `fit`, or all decisions of a sample are forbidden.
         """
+        self = whole(self)
         check_is_fitted(self)
         return self._decide(self._check_X(X, reset=False), mask)
 
@@ -485,6 +489,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         -------
         score : float
         """
+        self = whole(self)
         check_is_fitted(self)
         sample_weight = by_samples(sample_weight, X, "sample_weight")
         X = self._check_X(X, reset=False)

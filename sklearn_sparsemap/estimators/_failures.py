@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import sys
 import warnings
-from functools import wraps
+from contextlib import nullcontext
+from functools import partial, wraps
 from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+
+from .._core.moments import turn_to_train
 
 if TYPE_CHECKING:
     from typing import TypeVar
@@ -22,30 +25,49 @@ if TYPE_CHECKING:
 _INEXACT = 1e-8
 # Prefixes of the attributes in which scikit-learn stores the callbacks of a call.
 _OF_CALLBACKS = ("_callback_", "_skl_callbacks")
+# Name of an attribute of the copy that is trained. It does not exist after the training.
+_TO_COMMIT = "_to_commit"
 
 
-def restore_on_error(method: Method) -> Method:
-    """Decorate a training method so that its estimator remains consistent after any exception.
+def restore_on_error(method: Method, in_place: bool = False) -> Method:
+    """Decorate a training method so that its estimator is consistent at any time, and after any exception.
 
-    The estimator is then restored or, if `commit_if` says so, keeps the result of the last training step.
+    The method trains a copy, and the estimator gets all its attributes at the end. After an exception, the estimator is
+    unchanged or, if `commit_if` says so, keeps the result of the last training step.
+
+    Parameters
+    ----------
+    method : callable
+    in_place : bool, default=False
+        Whether the method changes the optimiser of a stream, or edits the model. It then waits for its turn.
     """
 
     @wraps(method)
     def guarded(estimator, *args, **kwargs):
-        before = dict(estimator.__dict__)
-        try:
-            return method(estimator, *args, **kwargs)
-        except BaseException:
-            if not _commit(estimator):
-                # Keep the attributes that scikit-learn needs to end the callbacks of this call.
-                before |= {name: value for name, value in estimator.__dict__.items() if name.startswith(_OF_CALLBACKS)}
-                estimator.__dict__.clear()
-                estimator.__dict__.update(before)
-            raise
-        finally:
-            estimator.__dict__.pop("_to_commit", None)
+        with turn_to_train(estimator) if in_place else nullcontext():
+            working, before, is_kept = object.__new__(type(estimator)), vars(estimator).copy(), True
+            working.__dict__ = before.copy()
+            try:
+                result = method(working, *args, **kwargs)
+            except BaseException:
+                is_kept = _commit(working)
+                raise
+            finally:
+                after = vars(working)
+                after.pop(_TO_COMMIT, None)
+                if not is_kept:
+                    # scikit-learn needs these attributes to end the callbacks of this call.
+                    after = before | {name: after[name] for name in after if name.startswith(_OF_CALLBACKS)}
+                now = {name: value for name, value in vars(estimator).items() if name in after or name not in before}
+                now |= {name: after[name] for name in after if name not in before or before[name] is not after[name]}
+                # Assigning all attributes together is one step for other threads.
+                estimator.__dict__ = now
+            return estimator if result is working else result
 
     return guarded
+
+
+in_turn = partial(restore_on_error, in_place=True)
 
 
 def commit_if(estimator, has_progress, take=lambda: None):
@@ -60,12 +82,12 @@ def commit_if(estimator, has_progress, take=lambda: None):
     take : callable
         Stores the progress in the estimator.
     """
-    estimator._to_commit = has_progress, take
+    vars(estimator)[_TO_COMMIT] = has_progress, take
 
 
 def _commit(estimator):
     """Keep the progress, if any; return whether there was any."""
-    has_progress, take = estimator.__dict__.get("_to_commit", (lambda: False, None))
+    has_progress, take = vars(estimator).pop(_TO_COMMIT, (lambda: False, None))
     if not has_progress():
         return False
     try:

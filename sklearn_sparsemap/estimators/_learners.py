@@ -290,7 +290,7 @@ def zero_weights(task, X, solver):
     Most stay zero if a step changes only the weights of the features of its sample, for few outputs.
     """
     n_features, n_outputs = X.shape[1], task.n_outputs
-    is_large = n_outputs > 2 and n_features * n_outputs > _max_dense(n_outputs, _MAX_DENSE_WEIGHTS)
+    is_large = n_features * n_outputs > _max_dense(n_outputs, _MAX_DENSE_WEIGHTS)
     few_move = sparse.issparse(X) and LOSSES[task.loss].argmax != "gibbs"
     sparse_coef = is_large and few_move and task.sequential and solver != "lbfgs"
     return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef, dtype=X.dtype)
@@ -386,6 +386,10 @@ def total_variance(X, weights):
         # It may be the user's matrix.
         X = X.copy()
         X.sum_duplicates()
+    if is_sparse and X.shape[1] > _MAX_DENSE_WEIGHTS:
+        # Most columns have no entry. The mean of each column would take more memory than the samples.
+        used, indices = np.unique(X.indices, return_inverse=True)
+        X = sparse.csr_array((X.data, indices, X.indptr), shape=(n_rows, len(used)))
     for start in range(0, n_rows, _ROWS):
         stop = min(start + _ROWS, n_rows)
         own = weights[start:stop]
@@ -491,8 +495,11 @@ def partial_fit_minibatch(estimator, optimizer, task, X, keep=False):
     before, n_inexact = optimizer.n_steps, optimizer.unconverged
     commit_if(estimator, lambda: keep or optimizer.n_steps > before)
     order = np.repeat(np.arange(len(X)), 1 if task.visits is None else task.visits)
-    optimizer.follow(task, X)
-    loss = task.epochs(optimizer, X, remember=False)(order)
+    try:
+        optimizer.follow(task, X)
+        loss = task.epochs(optimizer, X, remember=False)(order)
+    finally:
+        estimator._learned = estimator._learned.after_training()
     check_finite_loss(loss, estimator._step_size)
     estimator.n_iter_ += 1
     warn_of_inference(optimizer.unconverged - n_inexact)

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
 from .._core.annotations import Any, Self
+from .._core.moments import view_of
 from .._core.partition_files import load_partition
 from .._core.ragged import RaggedArray
 from .._core.validation import quoted
@@ -206,6 +207,9 @@ class PartitionsMixin:
         source, held = self._validation_of(source, validation, rng)
         if not getattr(self, "warm_start", False):
             self.__dict__.pop(self._fitted_mark, None)
+        elif self._learned.optimizer is not None:
+            # Other threads may read the former model during the whole training.
+            self._learned = self._learned.apart()
         n_samples = None
         if self._counts_samples or (classes is None and self._labels_in(source.read_first()[1]) is not None):
             labels, n_samples = survey(source, self)
@@ -256,7 +260,7 @@ class PartitionsMixin:
 
     def _agreement_on(self, source, model):
         """Return the agreement of a model's predictions with partitions; see `Task.agreement`."""
-        shadow, total = copy(self), np.zeros(2)
+        shadow, total = view_of(self), np.zeros(2)
         shadow._learned = FittedState(model)
         for X, y in source.parts():
             total += shadow._agreement_with(X, y)

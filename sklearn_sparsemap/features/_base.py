@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.annotations import Any, Callable, DTypeLike, Mapping, NDArray, Self, Sequence
 from .._core.export import ArraysMixin
+from .._core.moments import in_one_step, whole
 from .._core.ragged import RaggedArray
 from .._core.threads import over_ranges
 from .._core.validation import N_JOBS, POSITIVE_INT, check_parameters
@@ -31,6 +32,7 @@ class BaseVectorizer(ArraysMixin, RaggedTransformer, auto_wrap_output_keys=None)
     # Whether sentences may have no tokens; they have no tree.
     _accepts_empty = True
 
+    @in_one_step
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the columns of training sentences; in the hashed mode, only check the parameters and `X`.
 
@@ -55,6 +57,7 @@ class BaseVectorizer(ArraysMixin, RaggedTransformer, auto_wrap_output_keys=None)
         self._learn(X, y, keep_columns=False)
         return self
 
+    @in_one_step
     def fit_transform(self, X: Any, y: Any = None) -> RaggedArray:
         """Learn the columns of training sentences and return their rows; faster than `fit`, then `transform`.
 
@@ -96,6 +99,7 @@ class BaseVectorizer(ArraysMixin, RaggedTransformer, auto_wrap_output_keys=None)
         ValueError
             As `fit`, except that no sentence needs a token.
         """
+        self = whole(self)
         self._check_fitted()
         if self._accepts_empty and are_all_empty(X):
             return self._give(self._no_rows(len(X)))

@@ -15,11 +15,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._core.annotations import Any, ArrayLike, Self
 from .._core.doc_link import DocLinkMixin
 from .._core.indices import are_indices
+from .._core.moments import in_one_step
+from .._core.pickles import PickleMixin
 from .._core.ragged import RaggedArray
 from .._core.validation import check_matrix, check_no_missing, check_same_length, check_samples, quoted
 
 
-class InformationGainSelector(SelectorMixin, DocLinkMixin, BaseEstimator):
+class InformationGainSelector(SelectorMixin, DocLinkMixin, PickleMixin, BaseEstimator):
     """Select groups of features, such as templates, by their information gain.
 
     The gain of a group is the sum of its features' mutual information with the label, in bits, restricted to rows in
@@ -79,6 +81,7 @@ class InformationGainSelector(SelectorMixin, DocLinkMixin, BaseEstimator):
         self.n_groups_to_select = n_groups_to_select
         self.groups = groups
 
+    @in_one_step
     def fit(self, X: Any, y: Any) -> Self:
         """Compute the gain of each group and select the best; ties are broken by the lowest numbers.
 

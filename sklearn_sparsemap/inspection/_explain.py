@@ -7,7 +7,7 @@ from scipy import sparse
 
 from .._core.annotations import Any, Sequence
 from .._core.html import as_html, short, table
-from .._core.unwrap import single_sample, transformed_sample, unwrap
+from .._core.unwrap import single_sample, transformed_sample, unwrap_whole
 from .._core.validation import check_positive
 from ._tables import as_table, check_feature_names
 
@@ -178,7 +178,7 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
     >>> "word[0]=dog" in why.names
     True
     """
-    steps, last = unwrap(model)
+    steps, last = unwrap_whole(model)
     is_label_set = hasattr(last, "label_table")
     if not is_label_set and not hasattr(last, "_check_gibbs"):
         raise ValueError(
@@ -200,7 +200,7 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
 
 def _of_structures(model, x, against, feature_names):
     """Explain the prediction of a model of structures; see `explain`."""
-    steps, last = unwrap(model)
+    steps, last = unwrap_whole(model)
 
     def run(task, scores, additional):
         (best,) = task.n_best(scores, additional, 1 if against is not None else 2, None)

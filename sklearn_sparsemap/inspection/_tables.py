@@ -7,7 +7,7 @@ from scipy import sparse
 
 from .._core.annotations import Any, Sequence
 from .._core.html import N_ROWS, as_html, table
-from .._core.unwrap import names_out, transformed_sample, unwrap
+from .._core.unwrap import names_out, transformed_sample, unwrap_whole
 from .._core.validation import check_choice, check_matrix, check_positive
 
 
@@ -64,7 +64,7 @@ def feature_table(
     """
     if n is not None:
         check_positive("n", n, integer=True)
-    steps, last = unwrap(model)
+    steps, last = unwrap_whole(model)
     coef = _weights_of(last)
     coef = sparse.csr_array(check_matrix(coef, "coef_")) if sparse.issparse(coef) else np.atleast_2d(coef)
     names = check_feature_names(steps, last, feature_names, coef.shape[1])
@@ -117,7 +117,7 @@ def transition_table(model: Any, n: int | None = None, *, output: str = "array")
     """
     if n is not None:
         check_positive("n", n, integer=True)
-    _, last = unwrap(model)
+    _, last = unwrap_whole(model)
     if not hasattr(last, "transitions_"):
         raise ValueError(f"transition_table needs a fitted model of chains, with transitions_; got {last!r}")
     weights, labels = last.transitions_, last.classes_.tolist()
@@ -173,7 +173,7 @@ def label_table(
     >>> label_table(model, X.iloc[0])[["label", "source", "name"]].tolist()[:2]
     [('jazz', 'feature', 'tempo'), ('jazz', 'feature', 'volume')]
     """
-    steps, last = unwrap(model)
+    steps, last = unwrap_whole(model)
     if not hasattr(last, "label_table"):
         raise ValueError(f"label_table is for MultilabelLPSparseMAP; got {type(last).__name__}")
     X = transformed_sample(steps, last, x)

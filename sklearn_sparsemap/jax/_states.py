@@ -10,12 +10,14 @@ from itertools import count
 
 import numpy as np
 
+from .._core.forks import hold_around_forks
+
 # bytes of the scores of all stored batches; their solutions take a few times as much
 _MAX_BYTES = 1 << 26
 # number of stored batches; small ones take about 30 kB, with the operator of a graph that is no longer used elsewhere
 _MOST = 1024
 
-_lock, _numbers, _states = threading.Lock(), count(1), OrderedDict()
+_lock, _numbers, _states = hold_around_forks(threading.Lock()), count(1), OrderedDict()
 
 
 def remember(solved, scores):

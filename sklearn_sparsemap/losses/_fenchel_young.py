@@ -170,20 +170,22 @@ def structure_loss_gradient(structure, inference, form, tol, scores, gold, addit
         if n_labels not in (0, shape.shape[-1]):
             raise ValueError(f"cost has shape {(n_labels, n_labels)}, but there are {shape.shape[-1]} labels")
     extra_ptr = offsets(problems.additional_stop - problems.additional_start)
-    out = Losses(np.empty(len(batch)), np.empty(len(problems.scores)), np.zeros(extra_ptr[-1]))
+    out = Losses(np.empty(len(batch)), np.empty(len(problems.scores)), np.empty(extra_ptr[-1]))
     losses, residuals, additional_residuals = out
     memory, joined = new_memory(problems.sizes, 0), join_gold(encoded)
 
     def run():
         arguments = *inference.arguments, form, problems, joined, tol, memory
         over_ranges(
-            lambda start, stop: losses_of_range(*arguments, start, stop, out), np.diff(problems.score_ptr), n_jobs
+            lambda start, stop: losses_of_range(*arguments, start, stop, out),
+            np.diff(problems.score_ptr),
+            n_jobs,
+            limit=memory.limit,
         )
 
     run()
     if memory.later[0]:
         inference.prepare(memory)
-        additional_residuals[:] = 0.0
         run()
     check_feasible(~np.isnan(losses), many, structure, problems)
     if np.isinf(losses).any():

@@ -281,10 +281,13 @@ def losses_of_range(oracle, solvers, form, problems, gold, tol, memory, start, s
             1.0,
         )
         n_additional = target.additional.shape[0]
+        additional_residual = out.additional_residuals[offset : offset + n_additional]
+        # The range may be computed again.
+        for a in range(n_additional):
+            additional_residual[a] = 0.0
         out.losses[i], _ = loss_of_sample(
-            oracle, solvers, form, target, tol, memory, i, out.residuals[first:last],
-            out.additional_residuals[offset : offset + n_additional],
-        )  # fmt: skip
+            oracle, solvers, form, target, tol, memory, i, out.residuals[first:last], additional_residual
+        )
         offset += n_additional
 
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.annotations import Any, Self
 from .._core.doc_link import DocLinkMixin
+from .._core.pickles import PickleMixin
 from .._core.plain import add_form
 from .._core.unwrap import transformed, unwrap
 
@@ -96,7 +97,7 @@ def _checked_by_the_last_step(name):
     return _available_if(_last_has(name))(method)
 
 
-class StructuredPipeline(DocLinkMixin, Pipeline):
+class StructuredPipeline(DocLinkMixin, PickleMixin, Pipeline):
     """scikit-learn's `Pipeline` with the methods of a structured model.
 
     Parameters

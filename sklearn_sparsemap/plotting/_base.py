@@ -5,7 +5,7 @@ Used by `plotting/_graphs`, `plotting/_selection` and `plotting/_structures`.
 
 import numpy as np
 
-from .._core.unwrap import unwrap
+from .._core.unwrap import unwrap_whole
 from ._style import INK, import_library, size_in_points, text_width
 
 # Height, font and margins of the legend that is part of a drawing, in points.
@@ -127,7 +127,7 @@ class Drawing(Display):
 
 def unwrap_fitted(estimator, *attributes):
     """Return the steps before the last, and the last step, of a fitted estimator that must have some attributes."""
-    steps, last = unwrap(estimator)
+    steps, last = unwrap_whole(estimator)
     for name in attributes:
         if not hasattr(last, name):
             raise ValueError(f"the estimator must be fitted and have {name}; {type(last).__name__} has no {name}")

@@ -92,7 +92,7 @@ class OnlineOptimizer:
     _steps_by_columns = True
     # Number of samples whose scores are computed with the same weights.
     batch_size = _default_batch_size = 1
-    _n_jobs, _columns = 1, None
+    _n_jobs, _columns, _n_threads = 1, None, 1
 
     def __init__(self, model, *, average, columns=None):
         self._columns = columns
@@ -254,10 +254,13 @@ class OnlineOptimizer:
     def epoch(self, inference, form, rows, targets, order, memory):
         """Visit the samples in this order; return the weighted sum of their losses.
 
-        Ctrl-C takes effect immediately; the current sample is then omitted.
+        An exception of a signal handler, such as KeyboardInterrupt, takes effect immediately; the current sample is
+        then omitted.
         """
-        # `stop` writes to the counters, so they must exist before it can be called.
-        n_new = max(0, self._max_threads - len(self._all_counters))
+        # `stop` writes to the counters, so they must exist before it can be called. Threads are counted here, because
+        # another thread does not have the caller's `joblib.parallel_config`.
+        self._n_threads = self._max_threads
+        n_new = max(0, self._n_threads - len(self._all_counters))
         self._all_counters = np.concatenate([self._all_counters, *[NEW_COUNTERS] * n_new])
         self.counters = self._all_counters[0]
         self.counters[STOP] = 0
@@ -280,7 +283,7 @@ class OnlineOptimizer:
         n_pieces = len(begins) - 1
         minimum = _WORTH_THREADS * (_TIMES_OF_SPARSEMAP if form.quadratic else 1)
         is_worth_it = self.batch_size * n_entries * store.n_outputs >= minimum
-        n_threads = min(self._max_threads, n_pieces) if is_worth_it else 1
+        n_threads = min(self._n_threads, n_pieces) if is_worth_it else 1
         self.counters[PLACE] = 0
         team, moves, stride = self._new_team(rows, targets, n_threads, n_pieces)
         ends = np.linspace(0, n_pieces, n_threads + 1).astype(int).tolist()

@@ -25,8 +25,8 @@ from numba import types
 from ..._core.jit import FLOATS_32_OUT, FLOATS_OUT, PARTS_2D_OUT, PARTS_OUT, by_address, kernel
 from .dense import END, FREE, FRONT, HELD, N_KINDS, NEW_PACE, STEP, TOP, add_at, clock_after
 
-# Columns of `features`: the beginning of the block in the arena (-1 if there is none); the number of its weights,
-# negative for a dense block; the next feature of the same atom with a block (-1 at the end); the atom.
+# Columns of `features`: the beginning of the block in the arena, if there is one; the number of its weights (0 if there
+# is none), negative for a dense block; the next feature of the same atom with a block (-1 at the end); the atom.
 HEAD, COUNT, NEXT, ATOM = range(4)
 
 Pairs = namedtuple(
@@ -106,8 +106,9 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrin
         Whether atoms are shrunk, which requires lists of their features.
     """
     features = np.zeros((len(atom_of), 4), np.int32)
-    features[:, HEAD] = -1
-    features[:, ATOM] = atom_of
+    if n_atoms > 1:
+        # Entries that are never written take no memory.
+        features[:, ATOM] = atom_of
     n = len(dense)
     # A feature takes less than three times n_outputs places, with the smaller blocks that it leaves.
     capacity = n + min(max(_MIN_PLACES, 3 * len(atom_of) * n_outputs), _MAX_PLACES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from functools import reduce
 from typing import Literal
 
@@ -17,6 +16,8 @@ from ..._core.annotations import Any, ArrayLike, NDArray, Sequence
 from ..._core.blocks import blocks
 from ..._core.doc_link import DocLinkMixin
 from ..._core.indicators import as_indicator, in_order, label_sets, names_in, read_known
+from ..._core.moments import view_of, whole
+from ..._core.pickles import PickleMixin
 from ..._core.ragged import RaggedArray
 from ..._core.tables import by_samples
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive, keep_text
@@ -40,7 +41,7 @@ _ROUNDING = 1e-12  # largest term of log odds that explanations omit
 
 
 class LabelSetClassifier(
-    TrainingStateMixin, LearnedArraysMixin, PartitionsMixin, ClassifierMixin, DocLinkMixin, BaseEstimator
+    TrainingStateMixin, LearnedArraysMixin, PartitionsMixin, ClassifierMixin, DocLinkMixin, PickleMixin, BaseEstimator
 ):
     """Prediction by `MultilabelLPSparseMAP`.
 
@@ -87,6 +88,7 @@ class LabelSetClassifier(
         scores : ndarray of shape (n_samples, n_labels)
             For a 1-D y of two classes, of shape (n_samples,): the score of the second class minus that of the first.
         """
+        self = whole(self)
         X = self._check_predict(X)
         scores = self._learned.model.scores(X)
         return scores[:, 1] - scores[:, 0] if self._single and len(self.classes_) == 2 else scores
@@ -105,6 +107,7 @@ class LabelSetClassifier(
         -------
         marginals : ndarray of shape (n_samples, n_labels)
         """
+        self = whole(self)
         X = self._check_predict(X)
         return self._marginals(self._learned.model, X, warn=True)
 
@@ -138,6 +141,7 @@ class LabelSetClassifier(
         learns from the other samples. After `partial_fit` alone, and with fewer than six samples, fixed curves
         are used, which depend on the loss.
         """
+        self = whole(self)
         X = self._check_predict(X)
         return self._probabilities(self._evidence(self._learned.model, X, warn=True))
 
@@ -161,6 +165,7 @@ class LabelSetClassifier(
         ValueError
             If the model keeps no label sets: after `partial_fit` alone, and for a 1-D `y`.
         """
+        self = whole(self)
         X = self._check_predict(X)
         check_positive("n_sets", n_sets, integer=True)
         check_parameters(self, ["threshold"])
@@ -207,6 +212,7 @@ class LabelSetClassifier(
         ValueError
             If `known` is not as described, or no set that satisfies the constraints agrees with it.
         """
+        self = whole(self)
         known = None if known is None else by_samples(known, X, "known")
         X = self._check_predict(X)
         check_parameters(self, ["decision", "threshold"])
@@ -244,6 +250,7 @@ class LabelSetClassifier(
         -------
         score : float
         """
+        self = whole(self)
         check_is_fitted(self)
         sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
         filled, known = read_known(self._in_order(y))
@@ -303,6 +310,7 @@ class LabelSetClassifier(
 
     @property
     def decision_(self) -> str:
+        self = whole(self)
         return self._rule if self.decision == "auto" else self.decision
 
     def _current_threshold(self):
@@ -378,6 +386,7 @@ class LabelSetClassifier(
         edges : list of (label, label, float)
             Strongest first.
         """
+        self = whole(self)
         check_is_fitted(self)
         check_positive("n_edges", n_edges, integer=True)
         check_choice("sign", sign, (None, "attraction", "repulsion"))
@@ -414,6 +423,7 @@ class LabelSetClassifier(
         --------
         sklearn_sparsemap.inspection.label_table : This table for a model in a pipeline or a search.
         """
+        self = whole(self)
         X = self._check_one(x)
         check_positive("n_features", n_features, integer=True)
         if feature_names is None:
@@ -421,7 +431,7 @@ class LabelSetClassifier(
         (marginals,) = self._marginals(self._learned.model, X)
         free = marginals
         if self._graph.constraints:
-            shadow = copy(self)
+            shadow = view_of(self)
             shadow._graph = LabelGraph(len(marginals), self._graph.edges)
             (free,) = shadow._marginals(self._learned.model, X)
         table, row = [], sparse.csr_array(X)
@@ -537,32 +547,39 @@ class LabelSetClassifier(
 
     @property
     def edges_(self) -> NDArray[np.int64]:
+        self = whole(self)
         return self._fitted("_graph").edges
 
     @property
     def edge_scores_(self) -> NDArray[np.float64]:
+        self = whole(self)
         return self._fitted("_learned").model.additional
 
     @property
     def coefs_(self) -> list[NDArray[np.float64]]:
+        self = whole(self)
         return self._fitted("_learned").model.coefs
 
     @property
     def intercepts_(self) -> list[NDArray[np.float64]]:
+        self = whole(self)
         return self._fitted("_learned").model.intercepts
 
     @property
     def coef_(self) -> NDArray[np.float64]:
+        self = whole(self)
         if len(self.coefs_) > 1:
             raise AttributeError("coef_ is for linear scores, and this model has hidden layers; use coefs_")
         return self.coefs_[0].T
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
+        self = whole(self)
         return reduce(np.matmul, map(np.abs, self.coefs_)).sum(axis=1)
 
     @property
     def hidden_layer_sizes_(self) -> tuple[int, ...]:
+        self = whole(self)
         return tuple(coef.shape[1] for coef in self.coefs_[:-1])
 
     def _in_order(self, y):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
@@ -35,7 +36,7 @@ from ..._training._minibatch import MinibatchOptimizer
 from ..._training._network import Network
 from ..._training._task import agreement_score
 from ...losses._labels import LABEL_LOSSES
-from .._failures import restore_on_error
+from .._failures import in_turn, restore_on_error
 from .._learners import check_validation, partial_fit_minibatch
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.fitted import FittedState
@@ -412,7 +413,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         monitor.end()
         return self
 
-    @restore_on_error
+    @in_turn
     def partial_fit(
         self,
         X: Any,
@@ -685,7 +686,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         elif self._tunes_threshold():
             if self._running is None:
                 self._running = Tuning(["threshold"], decay=_DECAY)
-            self._compare_rules(self._running, self._evidence(self._learned.model, X.values), task)
+            # Other threads may pickle the former one.
+            self._running = deepcopy(self._running)
+            self._compare_rules(self._running, self._evidence(self._learned.optimizer.network, X.values), task)
             self.threshold_, *_ = self._running.best()
 
     def _end_partitions(self, held):

@@ -23,11 +23,12 @@ class LearnedArraysMixin(ArraysMixin):
 
     def _described(self):
         """Return the parts of a `FittedState` that have a plain form."""
-        if "_learned" not in vars(self):
+        learned = vars(self).get("_learned")
+        if learned is None:
             return None
-        optimizer = self._learned.optimizer
+        optimizer = learned.optimizer
         state = None if optimizer is None else TrainingState(**read_optimizer(optimizer))
-        parts = {"model": self._learned.model, "state": state, "final": self._learned.final}
+        parts = {"model": learned.model, "state": state, "final": learned.final}
         rng = getattr(optimizer, "rng", None)
         return parts if rng is None else {**parts, "randomness": _describe_generator(rng)}
 

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Self
+from ..._core.moments import at_rest, in_one_step
 from ..._training._curve import BoundedCurve, mean_of
 from .optimizers import read_optimizer, write_optimizer
 from .state import TrainingState
@@ -37,13 +38,24 @@ class FittedState:
     """
 
     def __init__(self, model=None, optimizer=None, final=None):
-        self._model, self.optimizer, self.final = model, optimizer, final
+        self.optimizer, self.final = optimizer, final
+        if model is not None or optimizer is None:
+            self.model = model
 
-    @property
-    def model(self):
-        if self._model is None and self.optimizer is not None:
-            self._model = self.optimizer.model()
-        return self._model
+    def __getattr__(self, name):
+        """Compute the current model of the optimiser, once. No other thread may train the optimiser meanwhile."""
+        if name != "model":
+            raise AttributeError(name)
+        self.model = self.optimizer.model()
+        return self.model
+
+    def after_training(self):
+        """Return the state after its optimiser has been trained."""
+        return FittedState(optimizer=self.optimizer, final=self.final)
+
+    def apart(self):
+        """Return a state with the same model whose optimiser can be trained without changing this one."""
+        return FittedState(self.model, deepcopy(self.optimizer), self.final)
 
 
 class TrainingStateMixin:
@@ -73,14 +85,16 @@ class TrainingStateMixin:
             If the estimator is not fitted.
         """
         check_is_fitted(self)
-        optimizer = self._make_optimizer() if self._learned.optimizer is None else self._learned.optimizer
-        known = vars(self)
-        return TrainingState(
-            **read_optimizer(optimizer),
-            progress={name: deepcopy(known[name]) for name in _PROGRESS if name in known},
-            attributes={name: known[name] for name in self._set_by_fit if name in known},
-        )
+        with at_rest(self) as view:
+            optimizer = view._make_optimizer() if view._learned.optimizer is None else view._learned.optimizer
+            known = vars(view)
+            return TrainingState(
+                **read_optimizer(optimizer),
+                progress={name: deepcopy(known[name]) for name in _PROGRESS if name in known},
+                attributes={name: known[name] for name in self._set_by_fit if name in known},
+            )
 
+    @in_one_step
     def set_training_state(self, state: TrainingState) -> Self:
         """Load a training state, so that `partial_fit` continues from there.
 

@@ -15,7 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Self
 from ..._core.doc_link import DocLinkMixin
+from ..._core.moments import whole
 from ..._core.offsets import size_of, split_flat
+from ..._core.pickles import PickleMixin
 from ..._core.ragged import RaggedArray
 from ..._core.tables import aligned, by_samples
 from ..._core.validation import (
@@ -38,7 +40,7 @@ from ...inference._graph.map import MAP_TIME_LIMIT
 from ...inference._problems import batch_of
 from ...inference._sampling import draw_structures
 from ...losses import LOSSES, FenchelYoungLoss
-from .._failures import warn_of_gaps, warn_user
+from .._failures import in_turn, warn_of_gaps, warn_user
 from .._state.export import LearnedArraysMixin
 from .._state.fitted import FittedState
 from .data import (
@@ -83,7 +85,7 @@ def _learned_scores(name):
     return property(read, assign)
 
 
-class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, BaseEstimator):
+class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, PickleMixin, BaseEstimator):
     """Base class of estimators whose scores of parts are linear in the features.
 
     A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight` and `n_jobs`. It sets
@@ -145,6 +147,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             For structures, one array for each sample in the shape of its scores, such as (n_steps, n_classes) for a
             chain, without the additional scores.
         """
+        self = whole(self)
         structure, X = self._check_predict(X)
         scores = linear_scores(X.values, self._learned.model, self.n_jobs)
         if structure.is_flat:
@@ -177,6 +180,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             for a label sequence without steps is empty. For a `LinearProgram`: a bool array of shape (n_samples,
             n_variables).
         """
+        self = whole(self)
         codes = predict_few(self, X, map_time_limit) if known is None else None
         if codes is None:
             known = None if known is None else by_samples(known, X, "known")
@@ -214,6 +218,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         marginals : ndarray of shape (n_samples, n_classes), or 1-D object array
             For structures, one array for each sample in the shape of its scores.
         """
+        self = whole(self)
         known = None if known is None else by_samples(known, X, "known")
         structure, X = self._check_predict(X)
 
@@ -272,6 +277,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             For factor graphs, except those that are a single `StructureFactor` over all variables: LP-SparseMAP has
             marginals, but no distribution. Also if the data are not as described.
         """
+        self = whole(self)
         known = None if known is None else by_samples(known, X, "known")
         structure, X = self._check_predict(X)
 
@@ -312,6 +318,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         ValueError
             If the data are not as described.
         """
+        self = whole(self)
         check_positive("k", k, integer=True)
         known = None if known is None else by_samples(known, X, "known")
         _, X = self._check_predict(X)
@@ -340,6 +347,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         ValueError
             If the model was not trained with crf or margin_crf, or the data are not as described.
         """
+        self = whole(self)
         self._check_gibbs("log_likelihood")
         structure, X = self._check_predict(X)
         check_same_length(X, y)
@@ -384,6 +392,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         ValueError
             If the model was not trained with crf or margin_crf, or the data are not as described.
         """
+        self = whole(self)
         self._check_gibbs("sample")
         check_positive("n_samples", n_samples, integer=True)
         known = None if known is None else by_samples(known, X, "known")
@@ -428,6 +437,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
 
     def _agreement_with(self, X, y, sample_weight=None):
         """Return the agreement of predictions with samples in the user's form; see `Task.agreement`."""
+        self = whole(self)
         sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
         structure, X = self._check_predict(X)
         return self._agreement(*self._samples_to_score(structure, X, y, sample_weight), self._learned.model)
@@ -482,15 +492,18 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
 
     @property
     def coef_(self) -> Any:
+        self = whole(self)
         coef = self._current.coef.T
         return sparse.csr_array(coef) if sparse.issparse(coef) else coef
 
     @coef_.setter
+    @in_turn
     def coef_(self, values: Any) -> None:
         known = self._current.coef
         values = self._by_labels("coef_", values, list(self._feature_names()))
         self._edit(coef=check_coef(values, known))
 
+    @in_turn
     def sparsify(self) -> Self:
         """Convert `coef_` to a CSR array, which takes less memory if most weights are zero.
 
@@ -503,6 +516,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         """
         return self._convert(True)
 
+    @in_turn
     def densify(self) -> Self:
         """Convert `coef_` to an ndarray, the default form except for large models.
 
@@ -525,9 +539,11 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
 
     @property
     def intercept_(self) -> NDArray[np.float64]:
+        self = whole(self)
         return self._current.intercept
 
     @intercept_.setter
+    @in_turn
     def intercept_(self, values: ArrayLike) -> None:
         known, values = self._current.intercept, self._by_labels("intercept_", values)
         self._edit(intercept=check_weights("intercept_", values, known.shape).astype(known.dtype, copy=False))
@@ -537,6 +553,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
     end_ = _learned_scores("end")
     durations_ = _learned_scores("durations")
 
+    @in_turn
     def _set_learned(self, name, values):
         """Assign learned additional scores."""
         shape = self._additional(name).shape
@@ -604,6 +621,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
     @property
     def additional_scores_(self) -> dict[str, Any]:
         """The learned additional scores by name: dict of str -> ndarray."""
+        self = whole(self)
         additional = self._current.additional
         return self._by_name(additional + self._mask if np.ndim(self._mask) else additional)
 

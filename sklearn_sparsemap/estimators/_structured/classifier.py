@@ -29,7 +29,7 @@ from ..._training._task import agreement_score
 from ...inference._batch import marginal_oracle_of
 from ...losses import LOSSES
 from ...structures import Structure
-from .._failures import restore_on_error
+from .._failures import in_turn, restore_on_error
 from .._learners import (
     LBFGSLearner,
     PartialLBFGSLearner,
@@ -495,7 +495,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             alpha=self.alpha_, tol=tol, max_iter=max_iter, n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
 
-    @restore_on_error
+    @in_turn
     def partial_fit(
         self,
         X: Any,

@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self
+from ..._core.moments import whole
 from ..._core.ragged import RaggedArray
 from ..._core.validation import N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, PairOf, check_parameters, pair_of
 from ..._training._data import LinearModel
@@ -375,9 +376,11 @@ default=None
 
     @property
     def group_norms_(self) -> NDArray[np.float64]:
+        self = whole(self)
         check_is_fitted(self)
         return self.groups_.norms(self._current.coef)
 
     @property
     def selected_groups_(self) -> NDArray[np.int64]:
+        self = whole(self)
         return np.flatnonzero(self.group_norms_)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._core.annotations import Any, Mapping, NDArray
+from ..._core.moments import whole
 from ..._core.tables import as_mapping
 from ...penalties import GroupOrder, as_group_weights, as_groups
 from .._failures import warn_user
@@ -75,11 +76,13 @@ class GroupsMixin:
 
     @property
     def n_nonzero_coefs_(self) -> int:
+        self = whole(self)
         coef = self._current.coef
         return int(coef.nnz if sparse.issparse(coef) else np.count_nonzero(coef))
 
     @property
     def selected_group_names_(self) -> list[Any]:
+        self = whole(self)
         names = group_names(self)
         return [names[g] for g in self.selected_groups_]
 
@@ -106,6 +109,7 @@ class GroupsMixin:
         >>> model.get_support().tolist(), model.selected_group_names_
         ([False, True, False, True], ['b'])
         """
+        self = whole(self)
         groups = self.groups_
         gone = np.ones(groups.n_groups, bool)
         gone[self.selected_groups_] = False

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, ArrayLike, LossName, Mapping, NDArray, Self, Sequence
+from ..._core.moments import at_rest
 from ..._core.ragged import RaggedArray
 from ..._core.validation import (
     N_JOBS,
@@ -30,7 +31,7 @@ from ...losses import LOSSES
 from ...losses._fenchel_young import Inference
 from ...penalties import Groups
 from ...structures import Structure
-from .._failures import check_finite_loss, commit_if, restore_on_error, warn_of_inference, warn_user
+from .._failures import check_finite_loss, commit_if, in_turn, restore_on_error, warn_of_inference, warn_user
 from .._learners import make_epoch, partial_fit_minibatch, relative, weigh_by_visits
 from .._monitor import CallbackSupportMixin, Progress, reporter, with_callbacks
 from .._state.fitted import FittedState
@@ -367,7 +368,7 @@ default=None
 
         return self._learn_phases(data, epoch_of, _n_visits(task, X), norms)
 
-    @restore_on_error
+    @in_turn
     def partial_fit(
         self,
         X: Any,
@@ -449,6 +450,8 @@ default=None
         array([1])
         """
         task, X = self._validate_finalize(X, y, sample_weight)
+        # Other threads may read the stream's model meanwhile.
+        self._learned = self._learned.apart()
         is_stream, earlier = self._learned.optimizer is not None, self._learned.final
         first = self._learned.optimizer if is_stream else self._make_optimizer()
         self._configure(first)
@@ -764,8 +767,9 @@ default=None
     def _state(self, name):
         """Return an attribute of the finished training or, in a stream, of the optimiser."""
         check_is_fitted(self)
-        optimizer = self._learned.optimizer
-        return (self._learned.final or final_state(optimizer, optimizer, self._loss))[name]
+        with at_rest(self) as view:
+            learned = view._learned
+            return (learned.final or final_state(learned.optimizer, learned.optimizer, view._loss))[name]
 
     @property
     def _latest_loss(self):

@@ -11,10 +11,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from ..._core.annotations import Self
 from ..._core.doc_link import DocLinkMixin
+from ..._core.pickles import PickleMixin
 from ..._core.validation import check_choice
 
 
-class RaggedTransformer(TransformerMixin, DocLinkMixin, BaseEstimator, auto_wrap_output_keys=None):
+class RaggedTransformer(TransformerMixin, DocLinkMixin, PickleMixin, BaseEstimator, auto_wrap_output_keys=None):
     """Base of the transformers whose output has rows for each sample."""
 
     def set_output(self, *, transform: str | None = None) -> Self:

@@ -1,0 +1,51 @@
+"""Pickles of estimators: they carry the version of the package, and are taken while no thread trains.
+
+Used by `conformal`, `distributed`, `estimators`, `features` and `pipeline`.
+"""
+
+import warnings
+from copy import deepcopy
+
+from sklearn.exceptions import InconsistentVersionWarning
+
+from .._version import __version__
+from .moments import at_rest
+
+_VERSION = "_sklearn_sparsemap_version"  # name of the version among the pickled attributes
+
+
+class _OtherVersionWarning(InconsistentVersionWarning):
+    """scikit-learn's warning for pickles of another version, with the name of this package."""
+
+    def __str__(self):
+        return (
+            f"Trying to unpickle {self.estimator_name} of sklearn_sparsemap {self.original_sklearn_version} with "
+            f"version {self.current_sklearn_version}. Results may be wrong, or errors may follow. Files of to_arrays "
+            "can be read by later versions"
+        )
+
+
+class PickleMixin:
+    """The pickled state of an estimator; also that of `copy.copy`, which therefore shares no optimiser."""
+
+    def __getstate__(self):
+        with at_rest(self) as view:
+            state = dict(super(PickleMixin, view).__getstate__())
+            if getattr(state.get("_learned"), "optimizer", None) is not None:
+                # The pickle is written later, when another thread may train again.
+                state["_learned"] = deepcopy(state["_learned"])
+        return state | {_VERSION: __version__}
+
+    def __setstate__(self, state):
+        state = dict(state)
+        version = state.pop(_VERSION, "without a version")
+        if version != __version__:
+            warnings.warn(
+                _OtherVersionWarning(
+                    estimator_name=type(self).__name__,
+                    current_sklearn_version=__version__,
+                    original_sklearn_version=version,
+                ),
+                stacklevel=2,
+            )
+        super().__setstate__(state)
