@@ -26,7 +26,7 @@ _STRUCTURES = {
 }
 _TASKS = {
     **{task: ("_numerics", *(f"structures.{name}" for name in names)) for task, names in _STRUCTURES.items()},
-    "classifiers": ("losses", "_training"),
+    "classifiers": ("losses", "_training", "estimators._structured"),
     "features": ("features",),
     "graphs": ("_graphs", "_numerics"),
     "groups": ("losses", "_numerics", "penalties", "structures._simplex", "_training"),

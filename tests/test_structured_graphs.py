@@ -17,6 +17,7 @@ from internals import (
     graph_map,
     learned_shapes,
     relax,
+    replace,
 )
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -894,15 +895,17 @@ def test_structures_of_a_graph_that_is_one():
             (factor,) = graph.factors
             masks = y if is_structured else [factor.parts_of(own) for own in y]
             model = StructuredSparseMAPClassifier(graph, alpha=0.1).fit(X, masks)
-            marginals, n_several = model.predict_marginals(X), 0
+            marginals, n_several, n_best = model.predict_marginals(X), 0, 0
             for own, u, best in zip(model.predict_structures(X), marginals, model.predict(X), strict=True):
                 parts = [factor.parts_of(found) if is_structured else found for found, _ in own]
                 weights = [p for _, p in own]
                 assert sum(weights) == pytest.approx(1.0) and weights == sorted(weights, reverse=True)
                 assert_allclose(sum(p * part for p, part in zip(weights, parts)), u, atol=1e-6)
-                assert any(plain(found) == plain(best) for found, _ in own) and not any(map(graph.violations, parts))
+                assert not any(map(graph.violations, parts))
+                # The best structure is nearly always one of those that are selected, but need not be.
+                n_best += any(plain(found) == plain(best) for found, _ in own)
                 n_several += len(own) > 1
-            assert n_several > 3
+            assert n_several > 3 and n_best >= 19
 
 
 def rota():
@@ -1032,5 +1035,6 @@ def test_a_search_that_is_not_complete_leaves_the_relaxation(monkeypatch):
     values = best.joint.sum(axis=1) * 0.8 + (best.marginals * scores.reshape(4, -1)).sum(axis=1)
     assert_allclose(values, [each.value for each in right])
     monkeypatch.setattr(graph_map, "_MAX_NODES", 0)
+    replace(monkeypatch, "_numerics", "_FEW", 0)
     for array, wanted in zip(best_or_relaxed(problems), relax(problems), strict=True):
         assert_allclose(array, wanted, atol=1e-12)
