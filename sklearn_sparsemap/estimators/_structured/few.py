@@ -147,6 +147,8 @@ def _are_plain(weights):
 
 def _scores(rows, weights):
     """Return the scores of rows, or None if rows or scores are invalid."""
+    if sparse.issparse(rows) and rows.format != "csr":
+        return None
     if not sparse.issparse(rows):
         if type(rows) is not np.ndarray or not _are_within(np.ascontiguousarray(rows).ravel(), LARGEST_SCORE, False):
             return None
