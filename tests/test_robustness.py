@@ -625,7 +625,7 @@ def test_ctrl_c_leaves_the_present_sample_out(kind):
     rng, loss = np.random.default_rng(0), "hinge" if kind == "mira" else "sparsemap"
     ragged = RaggedArray.from_list([1e-3 * rng.normal(size=(60, 3)) for _ in range(20)])
     structure, n_outputs = LinearChain(), 10
-    gold = list(rng.integers(10, size=(20, 60)))
+    gold = RaggedArray.from_list(list(rng.integers(10, size=(20, 60))))
     targets = StructureTask(structure, ragged, n_outputs).learn(gold, np.ones(20), loss).targets
     form, n_additional = loss_form(structure, loss, 1.0, None, n_outputs), 120
     # The last step of an order is the one that is interrupted.

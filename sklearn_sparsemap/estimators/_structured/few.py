@@ -147,15 +147,14 @@ def _are_plain(weights):
 
 def _scores(rows, weights):
     """Return the scores of rows, or None if rows or scores are invalid."""
-    if sparse.issparse(rows) and rows.format != "csr":
-        return None
     if not sparse.issparse(rows):
         if type(rows) is not np.ndarray or not _are_within(np.ascontiguousarray(rows).ravel(), LARGEST_SCORE, False):
             return None
         scores = linear_scores(np.ascontiguousarray(rows), weights, None)
         return scores if _are_within(scores.ravel(), LARGEST_SCORE / scores.size, False) else None
-    arrays = rows.data, rows.indices, rows.indptr
-    if rows.format != "csr" or rows.indices.dtype != np.int32 or any(array.ndim != 1 for array in arrays):
+    if rows.format != "csr" or rows.indices.dtype != np.int32:
+        return None
+    if any(array.ndim != 1 for array in (rows.data, rows.indices, rows.indptr)):
         return None
     arrays = readonly(rows.data), readonly(rows.indices, np.int32), readonly(rows.indptr, np.int64)
     scores = np.empty((rows.shape[0], len(weights.intercept)))
