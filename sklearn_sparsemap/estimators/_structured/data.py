@@ -466,7 +466,7 @@ def flatten_labels(y, lengths):
             if getattr(sequence, "ndim", 1) != 1:
                 raise ValueError(f"y[{i}] has shape {sequence.shape}; it must be 1-D, one label for each step")
             if hasattr(sequence, "to_pylist") or (len(sequence) and hasattr(next(iter(sequence)), "as_py")):
-                # Of Arrow's.
+                # Arrow's arrays and scalars are read as Python's.
                 sequence = plain_list(sequence)
             samples.append(sequence.tolist() if hasattr(sequence, "tolist") else sequence)
         found = np.array([len(s) for s in samples])
