@@ -233,7 +233,7 @@ def test_the_clock_of_a_long_stream_is_reset(monkeypatch):
     models = [model_of("flat sparsemap"), model_of("flat sparsemap")]
     for number, model in enumerate(models):
         if number:
-            replace(monkeypatch, "online_optimizer", "_LARGEST_CLOCK", 1e4)
+            replace(monkeypatch, "_training", "_LARGEST_CLOCK", 1e4)
         for X, y in batches("recurring"):
             model.partial_fit(X, y, classes=[0, 1])
     assert models[1]._learned.optimizer.clock <= 1e4 < models[0]._learned.optimizer.clock
@@ -268,6 +268,8 @@ def named_sets(X, names):
     return [{name for name, value in zip(names, x, strict=False) if value > 0} for x in X]
 
 
+# Samples with four labels violate the constraint.
+@pytest.mark.filterwarnings("ignore:the labels of .* violate the constraints")
 @pytest.mark.parametrize(
     "options", [{}, {"label_graph": "full"}, {"constraints": [AtMost(3)]}, {"hidden_layer_sizes": (5,)}]
 )
@@ -277,15 +279,15 @@ def test_new_labels_of_sets_begin_at_zero(options):
     for k in range(0, 200, 20):
         model.partial_fit(X[k : k + 20], named_sets(X[k : k + 20], "cab"), on_new_labels="add")
     assert model.classes_.tolist() == ["a", "b", "c"]
-    before, scores, edges = saved(model, "pickle"), model.decision_function(X), model.edge_scores_.copy()
+    before = saved(model, "pickle")
     with pytest.raises(ValueError, match="label"):
         model.partial_fit(X[:2], [{"0"}, {"a"}])
-    model.partial_fit(X[200:201], [{"0"}], sample_weight=[0.0], on_new_labels="add")
+    model.partial_fit(X[200:201], [{"0"}], on_new_labels="add")
     assert model.classes_.tolist() == ["a", "b", "c", "0"]
-    np.testing.assert_array_equal(model.decision_function(X)[:, :3], scores)
-    assert not model.decision_function(X)[:, 3].any()
-    np.testing.assert_array_equal(model.edge_scores_, edges)
-    np.testing.assert_allclose(model.predict_proba(X)[:, :3], before.predict_proba(X), atol=1e-6)
+    # The other labels learn from the sample as if the new one did not exist, because it begins at zero.
+    before.partial_fit(X[200:201], [set()])
+    np.testing.assert_allclose(model.decision_function(X)[:, :3], before.decision_function(X), atol=1e-6)
+    assert np.abs(model.decision_function(X)[:, 3]).max() < 0.2
     for k in range(200, 400, 20):
         model.partial_fit(X[k : k + 20], named_sets(X[k : k + 20], "cab0"), on_new_labels="add")
     assert model.decision_function(X)[:, 3].std() > 0.1

@@ -191,7 +191,7 @@ def test_structures_are_values():
 @pytest.mark.parametrize(
     ("structure", "shape", "wrong", "message"),
     [
-        (DependencyTree(), (4, 3), [1, 0, 0], "cycle at word 1"),
+        (DependencyTree(), (4, 3), [1, 0, 0], "word 1 is its own head"),
         (DependencyTree(), (4, 3), [2, 1, 0], "cycle at word 1"),
         (DependencyTree(), (4, 3), [0, 4, 1], "3 ints from 0"),
         (DependencyTree(), (4, 3), [0.0, 1.0, 1.0], "3 ints from 0"),
