@@ -376,13 +376,13 @@ def test_large_rankings_are_split(monkeypatch):
 
 
 def test_a_dependent_path_replaces_another_one(mended, monkeypatch):
-    rng = np.random.default_rng(7)
-    scores, additional = random_chains(rng, (60, 4, 3), "step", scale=0.3)
-    case = LinearChain(), scores, additional
-    expected = solve_by("compiled", *case)
-    assert_alike(solve_by("native", *case), expected, 1e-8)
+    cases = [(LinearChain(), *random_chains(np.random.default_rng(7 + k), (60, 4, 3), "step", 0.3)) for k in range(20)]
+    expected = [solve_by("compiled", *case) for case in cases]
+    for case, wanted in zip(cases, expected, strict=True):
+        assert_alike(solve_by("native", *case), wanted, 1e-8)
     assert not mended
-    # Without the replacement some samples fail, and are left to the compiled solver.
+    # Without the replacement some samples fail, and are left to the compiled solver. It depends on rounding which ones.
     replace(monkeypatch, "_numerics", "_NO_SHARE", np.inf)
-    assert_alike(solve_by("native", *case), expected, 1e-8)
+    for case, wanted in zip(cases, expected, strict=True):
+        assert_alike(solve_by("native", *case), wanted, 1e-8)
     assert mended
