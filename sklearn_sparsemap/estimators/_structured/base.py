@@ -800,7 +800,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         task.mask = self._mask
         loss, cost = pair_of(self.loss, None)
         if cost is not None:
-            cost = self._cost_of(classes)
+            cost = aligned_cost(cost, classes)
         trained = task.learn(gold, weights, loss, self.temperature, cost)
         if structure.uses_graphs:
             X, gold, trained = without_violations(X, gold, trained, stream)
@@ -812,15 +812,6 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         if step_weights is not None:
             trained.step_weights = step_weights
         return X, gold, classes, trained
-
-    def _cost_of(self, classes):
-        """Return the costs of the parameter `loss`, if it has any, in the order of the labels."""
-        cost = pair_of(self.loss, None)[1]
-        if cost is None or classes is None:
-            return cost
-        labels = classes.tolist()
-        # A fold may lack a label that the cost has.
-        return aligned(cost, labels, labels, name="cost", whose="the labels", more=True)
 
     def _transition_mask(self, structure, classes):
         """Return the constraints on label sequences."""
@@ -873,6 +864,15 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             tags.estimator_type = None
             tags.classifier_tags = None
         return tags
+
+
+def aligned_cost(cost, classes):
+    """Return the costs of a loss in the order of the labels; `classes` are None for structures without labels."""
+    if classes is None:
+        return cost
+    labels = classes.tolist()
+    # A fold may lack a label that the cost has.
+    return aligned(cost, labels, labels, name="cost", whose="the labels", more=True)
 
 
 def _by_sample(task, scores, additional):

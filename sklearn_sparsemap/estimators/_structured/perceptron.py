@@ -35,7 +35,7 @@ from .._failures import check_finite_loss, commit_if, in_turn, restore_on_error,
 from .._learners import make_epoch, partial_fit_minibatch, relative, weigh_by_visits
 from .._monitor import CallbackSupportMixin, Progress, reporter, with_callbacks
 from .._state.fitted import FittedState
-from .base import LOSS
+from .base import LOSS, aligned_cost
 from .graph_builder import resolve_structure
 from .groups import GroupsMixin, warn_of_scales
 from .phases import GroupPhase, final_state, kept_columns, wide_model
@@ -659,7 +659,9 @@ default=None
         if not sparse.issparse(features):
             features = np.ascontiguousarray(features)
         loss = self._loss_of(optimizer)
-        cost = self._cost_of(getattr(self, "classes_", None)) if LOSSES[loss].margin else None
+        cost = pair_of(self.loss, None)[1] if LOSSES[loss].margin else None
+        if cost is not None:
+            cost = aligned_cost(cost, getattr(self, "classes_", None))
         return task.under(loss, self.temperature, cost), RaggedArray(features, X.indptr)
 
     def _loss_of(self, optimizer):
