@@ -91,7 +91,8 @@ class ArraysMixin:
 
     def _written(self):
         self._check_fitted()
-        writer, parts = Writer(), self._plain_parts()
+        writer = Writer()
+        parts = self._plain_parts()
         tree = {"format": FORMAT, "version": __version__, "class": type(self).__name__}
         tree["parameters"] = {name: writer.parameter(name, value) for name, value in parts["parameters"].items()}
         try:

@@ -118,7 +118,8 @@ def can_pick(matrix, rows):
 
 def _compressed(matrix):
     """Return None for a valid CSR, CSC or BSR matrix, else the faulty row (None if unknown) and a text."""
-    by_column, is_blocks = matrix.format == "csc", matrix.format == "bsr"
+    by_column = matrix.format == "csc"
+    is_blocks = matrix.format == "bsr"
     shape = (1, *matrix.shape)[-2:]
     indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
     fault = _types(indptr=indptr, indices=indices) or _axes(data, 3 if is_blocks else 1)

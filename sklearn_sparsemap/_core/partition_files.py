@@ -60,7 +60,8 @@ def save_partition(path: str | PathLike[str], X: Any, y: Any) -> None:
     check_matrix(y, "y")
     if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype.hasobject):
         X = RaggedArray.from_list(X)
-    n_samples, n_targets = X.shape[0], y.shape[0] if hasattr(y, "shape") else len(y)
+    n_samples = X.shape[0]
+    n_targets = y.shape[0] if hasattr(y, "shape") else len(y)
     if n_targets != n_samples:
         raise ValueError(f"X has {n_samples} samples, but y has {n_targets}; each sample needs one")
     arrays = {"format": np.array(_FORMAT), **_packed_samples(X), **_packed_targets(y)}
@@ -83,7 +84,8 @@ def _packed_targets(y):
     elif not hasattr(y, "ndim") or y.dtype.hasobject:
         y = [each.tolist() if hasattr(each, "tolist") else each for each in y]
         if y and isinstance(y[0], list | tuple):
-            flat, ends = list(chain.from_iterable(y)), np.cumsum([0, *map(len, y)])
+            flat = list(chain.from_iterable(y))
+            ends = np.cumsum([0, *map(len, y)])
     if not sparse.issparse(flat):
         kinds = {type(label) for label in flat} if isinstance(flat, list) else set()
         flat = name_array(flat)
@@ -143,7 +145,8 @@ def _check_sizes(members, n_bytes):
 
 def _read(arrays):
     """Make X and y from the arrays of a file. Any exception means that the file is damaged."""
-    X, y = _unpacked("X", arrays), _unpacked("y", arrays)
+    X = _unpacked("X", arrays)
+    y = _unpacked("y", arrays)
     if "X.samples" in arrays:
         X = RaggedArray(X, arrays["X.samples"], arrays.get("X.groups"), arrays.get("X.shapes"))
     if "y.labels" in arrays:

@@ -110,7 +110,8 @@ class RaggedArray:
             check_sparse(values, name_row=row_namer(name, indptr))
 
     def _check_shapes(self):
-        shapes, lengths = np.asarray(self.shapes), np.diff(self.indptr)
+        shapes = np.asarray(self.shapes)
+        lengths = np.diff(self.indptr)
         if shapes.ndim != 2 or len(shapes) != len(lengths) or shapes.dtype.kind not in "iu":
             raise ValueError(f"shapes must hold one row of integers for each of {len(lengths)} samples")
         # In floating point, so that the product cannot overflow.

@@ -26,7 +26,8 @@ def column_names(table, name="y"):
     names = getattr(table, "columns", None) if names is None else names
     if names is None or getattr(table, "ndim", 2) != 2:
         return None
-    names, seen = list(names), set()
+    names = list(names)
+    seen = set()
     for each in names:
         if each in seen:
             raise ValueError(f"{name} has two columns {_shown(each)}; two labels have the same name, so rename one")
@@ -231,7 +232,8 @@ def by_samples(values, X, name, of="X"):
         return [by_samples(own, x, f"{name}[{i}]", f"{of}[{i}]") for i, (own, x) in enumerate(zip(values, samples))]
     if not hasattr(values, "iloc"):
         return values
-    given, wanted = row_names(values), row_names(X)
+    given = row_names(values)
+    wanted = row_names(X)
     # A later check names different numbers of samples.
     if wanted is not None and len(given) == len(wanted):
         remedy = f"write {name}.loc[{of}.index], {_BY_POSITION.format(name)}"

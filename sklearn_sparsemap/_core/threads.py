@@ -196,7 +196,9 @@ class _Watch:
     def __init__(self):
         self._inbox, self._outbox = socket.socketpair()
         self._outbox.setblocking(False)
-        self.wakeup_fd, self.stops, self.lock = self._outbox.fileno(), [], threading.Lock()
+        self.wakeup_fd = self._outbox.fileno()
+        self.stops = []
+        self.lock = threading.Lock()
         threading.Thread(target=self._look, name="sklearn_sparsemap_watch", daemon=True).start()
 
     def _look(self):
@@ -355,16 +357,21 @@ def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=Non
     results : list
         The return values of the calls, in the order of the ranges.
     """
-    n_threads, n_ranges, total = 1, 1, costs[0] if len(costs) else 0
+    n_threads = 1
+    n_ranges = 1
+    total = costs[0] if len(costs) else 0
     if len(costs) > 1:
-        n_threads, total = count_threads(n_jobs), int(np.sum(costs))
+        n_threads = count_threads(n_jobs)
+        total = int(np.sum(costs))
         n_ranges = 1 + total // cost_per_call
         if n_threads > 1:
             n_ranges = max(n_ranges, n_threads * _RANGES_PER_THREAD)
             if cost_per_call == _COST_PER_CALL:
                 n_ranges = min(n_ranges, max(n_threads, total // _LEAST_COST))
     cuts = [0, len(costs)] if n_ranges == 1 else cut_evenly(costs, n_ranges).tolist()
-    left, results, stopped = deque(range(len(cuts) - 1)), [_UNDONE] * (len(cuts) - 1), []
+    left = deque(range(len(cuts) - 1))
+    results = [_UNDONE] * (len(cuts) - 1)
+    stopped = []
     run = work = partial(_run_ranges, function, cuts, left, results, stopped)
     if n_threads > 1 and len(results) > 1:
         # Each thread, including this one, takes the next range, which is cheaper than submitting each range.

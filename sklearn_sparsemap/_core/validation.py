@@ -133,7 +133,8 @@ def first_of(values, n=None):
 
     `n` is the number of all values, if the sequence has only the first ones.
     """
-    shown, n = values[:_MAX_SHOWN], len(values) if n is None else n
+    shown = values[:_MAX_SHOWN]
+    n = len(values) if n is None else n
     return ", ".join(map(str, shown)) + (f", ... {n} in all" if n > len(shown) else "")
 
 
@@ -428,7 +429,8 @@ def _as_sequence(X, n_axes):
     elif hasattr(X, "iloc") and getattr(X, "ndim", 0) == 1:
         X = X.tolist()
     if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object) or hasattr(X, "iloc"):
-        shape, remedy = getattr(X, "shape", ()), _FRAME_REMEDY if hasattr(X, "columns") else _SAMPLES_REMEDY
+        shape = getattr(X, "shape", ())
+        remedy = _FRAME_REMEDY if hasattr(X, "columns") else _SAMPLES_REMEDY
         raise ValueError(f"X must be a sequence of samples; got one {len(shape)}-D array, {shape}: {remedy}")
     is_grouped = type(X).__name__.endswith("GroupBy")
     if is_grouped or isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or not hasattr(X, "__getitem__"):
@@ -507,7 +509,8 @@ def _check_sample(x, i):
 
 def check_magnitude(X, dtype=np.float64):
     """Raise ValueError if squares of the features would overflow in this type."""
-    data, largest = X.values.data if sparse.issparse(X.values) else X.values, _LARGEST_FEATURE[np.dtype(dtype).name]
+    data = X.values.data if sparse.issparse(X.values) else X.values
+    largest = _LARGEST_FEATURE[np.dtype(dtype).name]
     if data.size and max(float(data.max()), -float(data.min())) > largest:
         raise ValueError(f"X contains values beyond {largest:g}; rescale the features, for example to unit variance")
 

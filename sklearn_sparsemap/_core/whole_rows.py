@@ -104,9 +104,11 @@ def as_whole(coefs, low, high):
 
 def whole_rows(matrix, low, high):
     """Return the constraints ``low <= matrix @ u <= high`` of a dense matrix as `WholeRows`."""
-    rows, ptr = sparse.csr_array(matrix), np.concatenate([[0], np.cumsum((matrix != 0.0).sum(axis=1))])
+    rows = sparse.csr_array(matrix)
+    ptr = np.concatenate([[0], np.cumsum((matrix != 0.0).sum(axis=1))])
     coefs = np.empty(len(rows.data), np.int64)
-    lows, highs = np.empty(len(low), np.int64), np.empty(len(low), np.int64)
+    lows = np.empty(len(low), np.int64)
+    highs = np.empty(len(low), np.int64)
     for r, (start, stop) in enumerate(pairwise(ptr.tolist())):
         coefs[start:stop], lows[r], highs[r], _ = as_whole(rows.data[start:stop], low[r], high[r])
     return WholeRows(ptr, rows.indices.astype(np.int64), coefs, lows, highs)
@@ -115,7 +117,8 @@ def whole_rows(matrix, low, high):
 def _factor_of(coefs):
     """Return the factor that makes coefficients whole numbers, and the relative tolerance: 0 if they are exact."""
     sizes = np.abs(coefs)
-    largest, total = sizes.max(initial=0.0), sizes.sum()
+    largest = sizes.max(initial=0.0)
+    total = sizes.sum()
     if largest <= MAX_WHOLE and total <= _MAX_SUM and (coefs == np.rint(coefs)).all():
         return 1.0, 0.0
     for digits in range(1, _MAX_DIGITS + 1):

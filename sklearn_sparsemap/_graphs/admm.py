@@ -44,8 +44,11 @@ def _solve_factors(graph, structures, scores, additional, penalty, weights, y, u
     f : int
         An infeasible factor; -1 if there is none.
     """
-    longest, index = longest_factor(graph), np.int64(0)
-    z, p, scaled = np.empty(longest), np.empty(longest), np.empty(additional.shape[0])
+    longest = longest_factor(graph)
+    index = np.int64(0)
+    z = np.empty(longest)
+    p = np.empty(longest)
+    scaled = np.empty(additional.shape[0])
     joint = np.empty(additional.shape[0])
     for f in range(graph.factor_types.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
@@ -137,7 +140,11 @@ def solve_admm(graph, structures, scores, additional, warm, tol, limits):
     Other than there, `tol` bounds the root mean squares, over the links, of the primal and the dual residual.
     """
     n, n_links = scores.shape[0], graph.links.shape[0]
-    lam, u, copies, y, weights = np.zeros(n_links), np.empty(n), np.zeros(n_links), np.zeros(n_links), np.empty(n_links)
+    lam = np.zeros(n_links)
+    u = np.empty(n)
+    copies = np.zeros(n_links)
+    y = np.zeros(n_links)
+    weights = np.empty(n_links)
     largest_degree = _start(graph, scores, warm, weights, y, u, copies)
     checked = y.copy()
     # One step without a penalty solves factors that have no variable in common.

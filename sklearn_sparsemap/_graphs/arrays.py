@@ -93,7 +93,8 @@ def _type_of(part):
 
 
 GRAPH_ARRAYS = _type_of(GraphArrays)
-SMALL_ARRAYS, STRUCTURE_ARRAYS = _type_of(SmallArrays), _type_of(StructureArrays)
+SMALL_ARRAYS = _type_of(SmallArrays)
+STRUCTURE_ARRAYS = _type_of(StructureArrays)
 
 
 def take_arrays(part, arrays):

@@ -143,10 +143,13 @@ def _solve_open(use_newton, graph, structures, presolve, proximal, samples, tol,
         The additional scores of the last step; empty if no dual variables of links are written.
     n_iter, status : int
     """
-    unscaled, warm, (scale, goal, _) = row_of(samples.additional, i), row_of(samples.warm, i), scales_of(samples, i)
+    unscaled = row_of(samples.additional, i)
+    warm = row_of(samples.warm, i)
+    (scale, goal, _) = scales_of(samples, i)
     additional = additional_of(samples, i) if out.links.shape[1] > 0 else np.empty(0)
     dual = new_dual(graph, presolve, unscaled, scale, warm)
-    n_iter, status = np.int64(0), np.int64(CONVERGED)
+    n_iter = np.int64(0)
+    status = np.int64(CONVERGED)
     begin(proximal)
     for step in range(MAX_STEPS if dual.a.shape[0] > 0 else 0):
         n_more, status = solve_rows(dual, structures, additional, tol, limits, use_newton)
@@ -208,14 +211,16 @@ def _solve_by_rows(use_newton, graph, structures, scratch, samples, tol, limits,
         _finish(graph, structures, last, additional, i, limits, n_iter, status, out)
     else:
         statistics[N_ITER], statistics[STATUS] = n_iter, status
-        statistics[OBJECTIVE], statistics[GAP] = value_of(bounds, scores, scale, u), gap_of(dual)
+        statistics[OBJECTIVE] = value_of(bounds, scores, scale, u)
+        statistics[GAP] = gap_of(dual)
     _as_first_step(samples, i, proximal, out)
 
 
 @entry(types.void(types.boolean, GRAPH_ARRAYS, *LOOP))
 def logic_rows_range(use_newton, graph, samples, tol, limits, out, start, stop):
     """Solve samples start..stop of a graph without structures; for the parameters see `rows_range`."""
-    presolve, proximal = new_presolve(graph), new_proximal(graph.degrees.shape[0])
+    presolve = new_presolve(graph)
+    proximal = new_proximal(graph.degrees.shape[0])
     bounds = pairwise_bounds(graph, row_of(samples.additional, start))
     for i in range(start, stop):
         if i > start and samples.additional.shape[0] > 1:
@@ -236,7 +241,8 @@ def rows_range(use_newton, graph, oracles, solvers, samples, tol, limits, out, s
     out : GraphSolutions
         Gets the solutions.
     """
-    presolve, proximal = new_presolve(graph), new_proximal(graph.degrees.shape[0])
+    presolve = new_presolve(graph)
+    proximal = new_proximal(graph.degrees.shape[0])
     for i in range(start, stop):
         structures = new_structures(graph, oracles, solvers)
         bounds = pairwise_bounds(graph, row_of(samples.additional, i))
@@ -266,7 +272,9 @@ def _finish_links(graph, structures, scores, additional, i, solution, limits, ou
 @kernel
 def solve_by_block(graph, structures, proximal, samples, tol, limits, i, out):
     """Solve sample `i` by block coordinate ascent; for the parameters see `_solve_open`."""
-    additional, (_, goal, _), warm = additional_of(samples, i), scales_of(samples, i), np.zeros(graph.links.shape[0])
+    additional = additional_of(samples, i)
+    (_, goal, _) = scales_of(samples, i)
+    warm = np.zeros(graph.links.shape[0])
     scores = samples.scores[i].copy()
     if samples.warm.shape[0] > 0:
         copy_into(warm, samples.warm[i])
@@ -305,7 +313,8 @@ def block_range(graph, oracles, solvers, samples, tol, limits, out, start, stop)
 def admm_range(graph, oracles, solvers, samples, tol, limits, out, start, stop):
     """Solve samples start..stop by alternating directions; for the parameters see `rows_range`."""
     for i in range(start, stop):
-        additional, warm = additional_of(samples, i), row_of(samples.warm, i)
+        additional = additional_of(samples, i)
+        warm = row_of(samples.warm, i)
         structures = new_structures(graph, oracles, solvers)
         solution = solve_admm(graph, structures, samples.scores[i], additional, warm, tol, limits)
         _finish_links(graph, structures, samples.scores[i], additional, i, solution, limits, out)

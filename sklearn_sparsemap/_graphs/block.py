@@ -44,7 +44,9 @@ def _sweep(graph, structures, scores, additional, u, lam, copies, limits):
     parameters see `_graphs/__init__.py`. `u`, `lam` and `copies` are overwritten.
     """
     longest = longest_factor(graph)
-    z, p, joint = np.empty(longest), np.empty(longest), np.empty(additional.shape[0])
+    z = np.empty(longest)
+    p = np.empty(longest)
+    joint = np.empty(additional.shape[0])
     index, value = np.int64(0), 0.0
     for f in range(graph.factor_types.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
@@ -107,13 +109,16 @@ def proves_infeasible(graph, structures, scores, additional, limits, direction):
         size = max(size, abs(direction[link]))
     if not size > 0.0:
         return False
-    none, joint = np.empty(additional.shape[0]), np.empty(additional.shape[0])
+    none = np.empty(additional.shape[0])
+    joint = np.empty(additional.shape[0])
     for a in range(none.shape[0]):
         none[a] = -np.inf if additional[a] == -np.inf else 0.0
     for link in range(direction.shape[0]):
         direction[link] *= _SHARP / size
     longest = longest_factor(graph)
-    z, p, zeros = np.empty(longest), np.empty(longest), np.zeros(n)
+    z = np.empty(longest)
+    p = np.empty(longest)
+    zeros = np.zeros(n)
     cold = without_supports(structures)
     slope, index = 0.0, np.int64(0)
     for f in range(graph.factor_types.shape[0]):
@@ -156,7 +161,10 @@ def solve_block(graph, structures, scores, additional, warm, tol, limits):
     """
     n, n_links = scores.shape[0], graph.links.shape[0]
     lam = warm.copy() if warm.shape[0] > 0 else np.zeros(n_links)
-    u, copies, before, last = np.empty(n), np.empty(n_links), np.empty(n_links), np.empty(n_links)
+    u = np.empty(n)
+    copies = np.empty(n_links)
+    before = np.empty(n_links)
+    last = np.empty(n_links)
     checked = lam.copy()
     state = new_anderson(n_links, _MEMORY)
     # A smaller residual is rounding error.

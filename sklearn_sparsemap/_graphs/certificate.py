@@ -114,7 +114,8 @@ def certify(graph, structures, scores, additional, u, lam, limits, joint):
         rest[i] = 0.0 if forbidden else scores[i]
         objective += 0.0 if forbidden else u[i] * (scores[i] - 0.5 * u[i])
     longest = longest_factor(graph)
-    z, p = np.empty(longest), np.empty(longest)
+    z = np.empty(longest)
+    p = np.empty(longest)
     dual, index = 0.0, np.int64(0)
     residual = 0.0
     for f in range(graph.factor_types.shape[0]):

@@ -84,9 +84,11 @@ def project_pair(a, b, score):
         p = clip01(0.5 * (a + b) + 0.5 * score)
         q = p
     elif a > b:
-        p, q = clip01(a), clip01(b + score)
+        p = clip01(a)
+        q = clip01(b + score)
     else:
-        p, q = clip01(a + score), clip01(b)
+        p = clip01(a + score)
+        q = clip01(b)
     if not negative:
         return p, q, min(p, q)
     return p, 1.0 - q, max(p - q, 0.0)

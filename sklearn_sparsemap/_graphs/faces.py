@@ -178,10 +178,14 @@ def find_faces_range(graph, oracles, solvers, optima, directions, limits, start,
         The directions along which the faces are completed first.
     """
     n = graph.structures.shape[0]
-    slot_pool, additional_pool = np.empty(64, np.int32), np.empty(64, np.int32)
-    factor_pool, one_pool = np.empty(64), np.empty(16)
-    counts, by_facets = np.empty((stop - start, n), np.int64), np.empty((stop - start, n), np.int64)
-    starts, used = np.empty(((stop - start) * n, 4), np.int64), np.zeros(4, np.int64)
+    slot_pool = np.empty(64, np.int32)
+    additional_pool = np.empty(64, np.int32)
+    factor_pool = np.empty(64)
+    one_pool = np.empty(16)
+    counts = np.empty((stop - start, n), np.int64)
+    by_facets = np.empty((stop - start, n), np.int64)
+    starts = np.empty(((stop - start) * n, 4), np.int64)
+    used = np.zeros(4, np.int64)
     for i in range(start, stop):
         tolerance = max(FACE_TOLERANCE * optima.snaps[i] / SNAP, _MIN_TOLERANCE)
         structures = new_structures(graph, oracles, solvers)

@@ -41,7 +41,8 @@ def _spanning_edges(dual, damping, wide, free, diagonal):
     roots = np.empty(n_nodes, np.int64)
     for i in range(n_nodes):
         roots[i] = i
-    ends, coefs = np.empty((dual.row_vars.shape[0], 2), np.int64), np.empty(dual.row_vars.shape[0])
+    ends = np.empty((dual.row_vars.shape[0], 2), np.int64)
+    coefs = np.empty(dual.row_vars.shape[0])
     n_edges = 0
     for is_long in (False, True):
         for k in range(m):
@@ -53,7 +54,8 @@ def _spanning_edges(dual, damping, wide, free, diagonal):
                 norm_squared += c * c
                 if c == 0.0 or not -wide < dual.u[i] < 1.0 + wide:
                     continue
-                a, b = representative(roots, k), representative(roots, m + i)
+                a = representative(roots, k)
+                b = representative(roots, m + i)
                 if a == b:
                     rest += c * c
                     continue
@@ -71,7 +73,8 @@ def _eliminate(ends, coefs, forest):
     """Remove the leaves one by one: set order, parents and coefficients, and eliminate each node from its parent."""
     n_nodes, n_listed = forest.order.shape[0], 0
     # The number of remaining edges of each node, and the exclusive or of their numbers: the number of a last one.
-    degrees, edges = np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.int64)
+    degrees = np.zeros(n_nodes, np.int64)
+    edges = np.zeros(n_nodes, np.int64)
     for e in range(ends.shape[0]):
         for side in range(2):
             degrees[ends[e, side]] += 1

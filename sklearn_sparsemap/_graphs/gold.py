@@ -25,7 +25,8 @@ def add_structure_parts(graph, oracles, u, joint, wrong):
             is_on = (u[graph.links[link]] > 0.0) == (graph.signs[link] > 0.0)
             scores[link - start] = 1.0 if is_on else -1.0
             n_on += is_on
-        slots, extra = np.empty(graph.sizes[f, 0], np.int32), np.empty(graph.sizes[f, 1], np.int32)
+        slots = np.empty(graph.sizes[f, 0], np.int32)
+        extra = np.empty(graph.sizes[f, 1], np.int32)
         oracle_at(oracles, graph.oracles[f])(
             scores,
             np.zeros(last - first),

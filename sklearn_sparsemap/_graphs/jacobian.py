@@ -75,7 +75,9 @@ class GraphJacobian:
             none = np.zeros(0)
             self._face_arrays = none, none, none, none, np.zeros((n, 0)), np.zeros((n, 0)), np.zeros((1, 4))
         if self._face_arrays is None:
-            arguments, optima, limits = _with_structures(layout), self._optima(), np.array([0, MAX_STRUCTURE_CALLS])
+            arguments = _with_structures(layout)
+            optima = self._optima()
+            limits = np.array([0, MAX_STRUCTURE_CALLS])
             pools = self._over_samples(
                 lambda start, stop: find_faces_range(*arguments, optima, directions, limits, start, stop), limits
             )
@@ -129,7 +131,9 @@ class GraphJacobian:
                 lambda start, stop: small_project_range(arrays, optima, tol, limits, start, stop, out), limits
             )
         else:
-            arrays, faces, optima = layout.arrays, self._faces(directions), self._optima()
+            arrays = layout.arrays
+            faces = self._faces(directions)
+            optima = self._optima()
             if changes is not None:
                 self._over_samples(
                     lambda start, stop: pull_back_range(arrays, optima, faces, changes, start, stop, out.marginals)

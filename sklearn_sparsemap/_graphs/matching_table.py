@@ -24,7 +24,8 @@ def matching_of(arrays):
     two factors, and no two variables in the same two. The factors must divide into lines and columns such that no two
     lines, and no two columns, have a variable in common.
     """
-    n, n_factors = len(arrays.degrees), len(arrays.factor_types)
+    n = len(arrays.degrees)
+    n_factors = len(arrays.factor_types)
     exact = arrays.low == 1.0
     if not (
         len(arrays.links) == 2 * n
@@ -42,13 +43,15 @@ def matching_of(arrays):
     is_column = _sides(ends, arrays.link_ptr, arrays.links, exact)
     if is_column is None:
         return None
-    lines, columns = np.flatnonzero(~is_column), np.flatnonzero(is_column)
+    lines = np.flatnonzero(~is_column)
+    columns = np.flatnonzero(is_column)
     # Equations come first among the columns.
     columns = columns[np.argsort(~exact[columns], kind="stable")]
     if len(lines) * len(columns) > _MAX_CELLS * n:
         return None
     number_of = np.empty(n_factors, np.int64)
-    number_of[lines], number_of[columns] = np.arange(len(lines)), np.arange(len(columns))
+    number_of[lines] = np.arange(len(lines))
+    number_of[columns] = np.arange(len(columns))
     ends = np.where(is_column[ends[:, :1]], ends[:, ::-1], ends)
     cells = np.full((len(lines), len(columns)), -1)
     cells[number_of[ends[:, 0]], number_of[ends[:, 1]]] = np.arange(n)

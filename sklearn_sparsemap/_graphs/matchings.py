@@ -48,7 +48,8 @@ def _set_rows(table, scores, rows, top):
         for c in range(m):
             top[r] = row[c] if c == 0 or row[c] > top[r] else top[r]
         difference, n_forbidden = lower_to_zero(row)
-        size, feasible = max(size, difference), feasible and n_forbidden < m
+        size = max(size, difference)
+        feasible = feasible and n_forbidden < m
     return size, feasible
 
 
@@ -69,7 +70,8 @@ def matching_multipliers_range(table, scores, warm, limits, start, stop, multipl
         Gets the numbers of Newton steps.
     """
     n, m = table.cells.shape
-    cuts, top = new_cuts(m, m, False), np.empty(n)
+    cuts = new_cuts(m, m, False)
+    top = np.empty(n)
     for i in range(start, stop):
         rows = new_rows(n, m)
         size, feasible = _set_rows(table, scores[i], rows, top)

@@ -110,8 +110,10 @@ def _conjugate_gradients(dual, structures, system, forest, goal, most, limits, r
         Whether the goal is reached, or no step can reach it.
     """
     m = x.shape[0]
-    conditioned, direction = residual if forest is None else np.empty(m), np.zeros(m)
-    image, d = np.zeros(m), np.empty(dual.a.shape[0])
+    conditioned = residual if forest is None else np.empty(m)
+    direction = np.zeros(m)
+    image = np.zeros(m)
+    d = np.empty(dual.a.shape[0])
     rho = 1.0
     for _ in range(most):
         if limits[0] == 0:
@@ -160,7 +162,8 @@ def _newton_direction(dual, structures, wide, damping, precision, use_forest, fr
         if free[k]:
             residual[k] = -dual.gradient[k]
             count += 1
-    goal, most = precision * precision * dot(residual, residual), min(2 * count + 10, _MAX_STEPS)
+    goal = precision * precision * dot(residual, residual)
+    most = min(2 * count + 10, _MAX_STEPS)
     system, n_plain = (wide, damping, free), min(most, _PLAIN_STEPS)
     if use_forest is None:
         has_ended = _conjugate_gradients(dual, structures, system, None, goal, n_plain, limits, residual, x)
@@ -191,7 +194,8 @@ def _is_infeasible(dual, structures, additional, mu):
         return False
     for r in range(mu.shape[0]):
         mu[r] /= size
-    d, multipliers = np.zeros(dual.a.shape[0]), np.zeros(dual.multipliers.shape[0])
+    d = np.zeros(dual.a.shape[0])
+    multipliers = np.zeros(dual.multipliers.shape[0])
     copy_into(multipliers, mu)
     take(dual, multipliers, d)
     slope = dot(mu, dual.row_bounds)
@@ -319,7 +323,8 @@ def _newton_step(dual, structures, additional, wide, value, violation, damping, 
         Whether another step can be a gain.
     """
     m = dual.multipliers.shape[0]
-    free, x = np.zeros(m, np.bool_), np.empty(m)
+    free = np.zeros(m, np.bool_)
+    x = np.empty(m)
     if _free_multipliers(dual, free) == 0:
         return value, violation, damping, use_forest, False
     shrunk = damping * min(violation, 1.0) if structures is None else damping
@@ -366,7 +371,10 @@ def _solve_by_wide_boxes(dual, start, value, use_forest, most, limits):
     has_ended : bool
         Whether the unit box is reached.
     """
-    saved, wide, n_iter, none = dual.multipliers.copy(), _NARROW, np.int64(0), start[:0]
+    saved = dual.multipliers.copy()
+    wide = _NARROW
+    n_iter = np.int64(0)
+    none = start[:0]
     for score in dual.scores:
         if score > 0.5 * FORBIDDEN:
             wide = max(wide, _FIRST_BOX * abs(score))
@@ -413,7 +421,10 @@ def solve_plainly(dual, structures, is_logic, additional, tol, limits):
         Largest violation of a row, or of complementary slackness. The dual has the gradient there.
     """
     value, violation = _evaluate(dual, structures, additional, 0.0, limits)
-    n_iter, n_steps, damping, can_go_on = np.int64(0), np.int64(0), _FIRST_DAMPING, value == value
+    n_iter = np.int64(0)
+    n_steps = np.int64(0)
+    damping = _FIRST_DAMPING
+    can_go_on = value == value
     tol = max(tol, _least_tol(dual))
     while can_go_on and violation > tol and n_iter < limits[0] and n_steps < _SLOW:
         if is_logic is not None:
@@ -466,11 +477,16 @@ def solve_rows(dual, structures, additional, tol, limits, use_newton):
     # As long as sweeps over pairs make progress, they are cheaper than a step.
     patience = _PATIENCE if dual.multipliers.shape[0] > 2 * n_logic > 0 else 0
     value, violation = _evaluate(dual, structures, additional, 0.0, limits)
-    n_iter, n_steps, next_check = np.int64(0), np.int64(0), np.int64(_CHECK_EVERY)
+    n_iter = np.int64(0)
+    n_steps = np.int64(0)
+    next_check = np.int64(_CHECK_EVERY)
     if value != value:
         return n_iter, INFEASIBLE
-    tol, damping, use_forest = max(tol, _least_tol(dual)), _FIRST_DAMPING, np.bool_(False)
-    start, checked = dual.multipliers.copy(), mu.copy()
+    tol = max(tol, _least_tol(dual))
+    damping = _FIRST_DAMPING
+    use_forest = np.bool_(False)
+    start = dual.multipliers.copy()
+    checked = mu.copy()
     while violation > tol and n_iter < limits[0]:
         if structures is None:
             if n_steps == _SLOW and n_logic > 0:

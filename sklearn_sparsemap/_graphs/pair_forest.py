@@ -33,7 +33,9 @@ def _meld(first, second, keys, below, sibling):
 @kernel
 def _without_root(root, keys, below, sibling):
     """Remove the root of a heap: merge its children in pairs, then the pairs. Return the new root."""
-    node, pairs, joined = below[root], np.int64(-1), np.int64(-1)
+    node = below[root]
+    pairs = np.int64(-1)
+    joined = np.int64(-1)
     while node >= 0:
         other = sibling[node]
         after = sibling[other] if other >= 0 else np.int64(-1)
@@ -66,7 +68,8 @@ def _close(order, above, known, states):
 def _parent_positions(order, parents):
     """Return the position in the order of each label's parent, by positions; -1 for roots."""
     n = order.shape[0]
-    positions, above = np.empty(n, np.int64), np.empty(n, np.int64)
+    positions = np.empty(n, np.int64)
+    above = np.empty(n, np.int64)
     for k in range(n):
         positions[order[k]] = k
     for k in range(n):
@@ -101,12 +104,18 @@ def project_range(order, parents, scores, known, start, stop, out, blocks):
         marginal 0 is not defined.
     """
     # Labels are numbered by their positions in the order, so that neighbours are close in memory.
-    n, has_known, has_blocks = order.shape[0], known.shape[0] > 0, blocks.shape[0] > 0
+    n = order.shape[0]
+    has_known = known.shape[0] > 0
+    has_blocks = blocks.shape[0] > 0
     above = _parent_positions(order, parents)
-    keys, sums, counts = np.empty(n), np.empty(n), np.empty(n)
+    keys = np.empty(n)
+    sums = np.empty(n)
+    counts = np.empty(n)
     states = np.empty(n if has_known else 0)
-    below, sibling = np.empty(n, np.int64), np.empty(n, np.int64)
-    heaps, into = np.empty(n, np.int64), np.empty(n, np.int64)
+    below = np.empty(n, np.int64)
+    sibling = np.empty(n, np.int64)
+    heaps = np.empty(n, np.int64)
+    into = np.empty(n, np.int64)
     for k in range(n):
         heaps[k] = -1
     for row in range(start, stop):

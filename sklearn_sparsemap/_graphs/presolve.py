@@ -95,7 +95,11 @@ def pairwise_bounds(graph, additional):
 @kernel
 def fix_variables(bounds, scores, scale, presolve):
     """Fix variables by bounds, and list the open ones and their pairs; `scale` is a factor of the pair scores."""
-    states, ptr, n, n_open, rank = presolve.states, bounds.ptr, scores.shape[0], np.int64(0), np.int64(0)
+    states = presolve.states
+    ptr = bounds.ptr
+    n = scores.shape[0]
+    n_open = np.int64(0)
+    rank = np.int64(0)
     for i in range(n):
         presolve.ranks[i] = n
         if bounds.free[i] and scores[i] + scale * bounds.high[i] <= 0.0:
@@ -203,7 +207,8 @@ def value_of(bounds, scores, scale, u):
         for slot in range(bounds.ptr[i], bounds.ptr[i + 1]):
             if bounds.ends[slot] % 2 == 0:
                 other, sign = bounds.others[slot], bounds.signs[slot]
-                p, q = u[i] if sign > 0.0 else 1.0 - u[i], u[other] if other >= 0 else 1.0 - u[~other]
+                p = u[i] if sign > 0.0 else 1.0 - u[i]
+                q = u[other] if other >= 0 else 1.0 - u[~other]
                 value += scale * sign * bounds.effects[slot] * pair_marginal(sign * bounds.effects[slot], p, q)
     return value
 

@@ -53,7 +53,8 @@ def _project_links(graph, optima, i, literals, faces, d, change):
     change : array of shape (n_factors,)
         Gets the change of the joint probability of each pair.
     """
-    index, additional = np.int64(0), row_of(optima.additional, i)
+    index = np.int64(0)
+    additional = row_of(optima.additional, i)
     for f in range(graph.factor_types.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         for link in range(start, stop):
@@ -77,7 +78,8 @@ def _project_links(graph, optima, i, literals, faces, d, change):
             if faces.by_facets[i, index]:
                 project_on_tight_face(face.slots, face.factor, face.ones, d[start:stop], np.int64(2))
             else:
-                rest, products = d[start:stop].copy(), np.empty(k)
+                rest = d[start:stop].copy()
+                products = np.empty(k)
                 project_on_face(face.factor, face.slots, face.ones, d[start:stop], products)
                 add_scaled(rest, -1.0, d[start:stop])
                 project_on_face(face.factor, face.slots, face.ones, rest, products)
@@ -128,7 +130,8 @@ def _average(graph, optima, i, literals, faces, goal, limits, w, change):
     goal : float
         The iteration ends when `w` moves by at most this much.
     """
-    links, total = np.empty(literals.shape[0]), np.empty(w.shape[0])
+    links = np.empty(literals.shape[0])
+    total = np.empty(w.shape[0])
     most, n_iter = 1, 0
     for v in range(w.shape[0]):
         most = max(most, graph.degrees[v])
@@ -182,11 +185,14 @@ def _project(graph, optima, i, faces, average, tol, limits, w, change):
         if not (graph.degrees[v] > 0 or is_free(marginals[v], snap)):
             w[v] = 0.0
     goal = tol * np.sqrt(dot(w, w))
-    links, scratch, total = np.empty(n_links), np.empty(n_links), np.empty(n)
+    links = np.empty(n_links)
+    scratch = np.empty(n_links)
+    total = np.empty(n)
     n_iter = 0
     if average is not None and average:
         return _average(graph, optima, i, literals, faces, goal, limits, w, change)
-    residual, step_links = np.empty(n_links), np.empty(n_links)
+    residual = np.empty(n_links)
+    step_links = np.empty(n_links)
     _gather(graph, w, residual)
     _complement(graph, optima, i, literals, faces, residual, scratch, change)
     copy_into(step_links, residual)
@@ -239,7 +245,8 @@ def project_range(graph, optima, faces, average, tol, limits, start, stop, out):
                 continue
             face, k = face_of(graph, faces, i, index)
             start_link = graph.link_ptr[f]
-            unary, products = np.empty(graph.link_ptr[f + 1] - start_link), np.zeros(k)
+            unary = np.empty(graph.link_ptr[f + 1] - start_link)
+            products = np.zeros(k)
             for link in range(unary.shape[0]):
                 unary[link] = graph.signs[start_link + link] * w[graph.links[start_link + link]]
             # Sets `products` to the changes of the weights of the structures.

@@ -89,7 +89,8 @@ def scales_of(samples, i):
 @kernel
 def additional_of(samples, i):
     """Return the additional scores of sample `i`, scaled: a copy."""
-    additional, (scale, _, _) = row_of(samples.additional, i).copy(), scales_of(samples, i)
+    additional = row_of(samples.additional, i).copy()
+    (scale, _, _) = scales_of(samples, i)
     if scale != 1.0:
         for k in range(additional.shape[0]):
             additional[k] = scale * additional[k] if additional[k] > -np.inf else -np.inf

@@ -18,7 +18,9 @@ OFF = 1e-6  # a factor needs a forbidden variable if its marginal is larger
 # The solvers of the structures of a graph, by the numbers of their oracles. `solver_ids` is BY_FACETS for structures
 # with a solver by facets. These are solved by facets if they prefer it for their scores. All others are solved by
 # structures. `choice.py` makes this tuple and `PlainSolvers` by the order of their fields.
-COMPETENCES, SOLVERS, FACE_EQUATIONS = FunctionTable(COMPETENCE), FunctionTable(SOLVER), FunctionTable(EQUATIONS)
+COMPETENCES = FunctionTable(COMPETENCE)
+SOLVERS = FunctionTable(SOLVER)
+FACE_EQUATIONS = FunctionTable(EQUATIONS)
 _competence_at, _solver_at, _equations_at = COMPETENCES.at, SOLVERS.at, FACE_EQUATIONS.at
 StructureSolvers = namedtuple("StructureSolvers", ["before", "by_facets", "equations", "solver_ids", "by_structures"])
 STRUCTURE_SOLVERS = types.NamedTuple(
@@ -204,7 +206,9 @@ def _solve_by(solver, structures, additional, index, z, p, tol, limits):
     )
     if status == BY_STRUCTURES:
         # The solver's arrays have unused rows.
-        slots, additional_slots, weights = slots.copy(), additional_slots.copy(), weights.copy()
+        slots = slots.copy()
+        additional_slots = additional_slots.copy()
+        weights = weights.copy()
     structures.slots[index], structures.additional[index], structures.weights[index] = slots, additional_slots, weights
     return objective, status
 
@@ -267,7 +271,8 @@ def solve_structures(structures, additional, dual, limits):
         f = graph.structures[index]
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         n = stop - start
-        z, p = np.empty(n), np.empty(n)
+        z = np.empty(n)
+        p = np.empty(n)
         constant = 0.0
         for link in range(n):
             a = dual.a[graph.links[start + link]]
@@ -402,7 +407,8 @@ def recession_of_structures(structures, additional, dual, d):
         f = graph.structures[index]
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         first, last = graph.additional_ptr[f], graph.additional_ptr[f + 1]
-        z, none = np.empty(stop - start), np.zeros(last - first)
+        z = np.empty(stop - start)
+        none = np.zeros(last - first)
         for link in range(start, stop):
             i = graph.links[link]
             z[link - start] = graph.signs[link] * d[i]

@@ -39,7 +39,9 @@ def tables_of(arrays, is_table):
     is_table : bool array of shape (n_factors,)
         Whether a factor is the table of a pair of variables, as a chain of two steps.
     """
-    n, kinds, lengths = len(arrays.degrees), arrays.factor_types, np.diff(arrays.link_ptr)
+    n = len(arrays.degrees)
+    kinds = arrays.factor_types
+    lengths = np.diff(arrays.link_ptr)
     exclusive = np.flatnonzero(~is_table)
     first = arrays.links[arrays.link_ptr[exclusive]]
     if not is_table.any() or not (

@@ -49,9 +49,11 @@ class Rows(NamedTuple):
 def rows_of(layout, device):
     """Return the `Rows` of a graph."""
     arrays, n_logic = layout.arrays, len(layout.arrays.row_bounds)
-    coefs, literals = np.zeros((n_logic, layout.n_variables)), np.zeros((2, len(arrays.pairs), layout.n_variables))
+    coefs = np.zeros((n_logic, layout.n_variables))
+    literals = np.zeros((2, len(arrays.pairs), layout.n_variables))
     coefs[np.repeat(np.arange(n_logic), np.diff(arrays.row_ptr)), arrays.row_vars] = arrays.row_coefs
-    pairs, signs = np.arange(len(arrays.pairs)), arrays.pair_signs.reshape(-1, 2).T
+    pairs = np.arange(len(arrays.pairs))
+    signs = arrays.pair_signs.reshape(-1, 2).T
     literals[[[0], [1]], pairs, arrays.pair_ends.reshape(-1, 2).T] = signs
     expand = arrays.additional_ptr[arrays.pairs]
     if layout.expand is not None:
@@ -114,7 +116,8 @@ def solve(rows, scores, additional):
     # The smallest face that contains u, as in `projection.py`.
     size = torch.cat([finite, pair_scores.abs()], 1).amax(-1, keepdim=True)
     snap = (SNAP * torch.where(size > 0.0, size, 1.0).clamp(max=1.0)).clamp(min=MIN_SNAP)
-    tight, inside = slope.abs() <= snap, (u > snap) & (u < 1.0 - snap)
+    tight = slope.abs() <= snap
+    inside = (u > snap) & (u < 1.0 - snap)
     curvature = _curvature(coefs, inside)
     # The literals whose marginals make up that of the pair: p, q, both, or none.
     at_top = (multipliers[:, len(rows.bounds) :] > 0.5 * pair_scores.abs()).unsqueeze(-1).to(u.dtype)
@@ -142,7 +145,8 @@ def _all_rows(rows, pair_scores):
     A positive score c of literals p and q is added to that of q, and the row q <= p has a multiplier of at most c. A
     negative score c has the row p + q <= 1, with a multiplier of at most -c.
     """
-    n, positive = len(pair_scores), pair_scores > 0.0
+    n = len(pair_scores)
+    positive = pair_scores > 0.0
     if not len(rows.expand):
         # Views, which take no memory.
         return tuple(part.expand(n, *part.shape) for part in (rows.coefs, rows.bounds, rows.lower, rows.upper))

@@ -128,7 +128,8 @@ def form_of_graph(graph, scores, additional, lengths=None, call=lambda question,
     ValueError
         If shapes do not fit the graph.
     """
-    arrays, known = scores if len(scores) and isinstance(scores[0], tuple) else None, call(_arrays_of, graph)
+    arrays = scores if len(scores) and isinstance(scores[0], tuple) else None
+    known = call(_arrays_of, graph)
     if arrays is not None:
         lead, padded = _check_arrays(known, dict(arrays))
     else:
@@ -282,7 +283,8 @@ def _match(label, shape, accepted, lead):
     ValueError
         If no reading fits the shape, or their number of axes allows both readings.
     """
-    n, axes = len(lead), {len(own) for own in accepted}
+    n = len(lead)
+    axes = {len(own) for own in accepted}
     # Axes of size 1 are shared in both readings.
     if n and len(shape) in axes and len(shape) - n in axes and shape[:n] != (1,) * n:
         raise ValueError(_both_readings(label, shape, accepted, lead))

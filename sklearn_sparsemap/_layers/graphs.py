@@ -58,7 +58,8 @@ class GraphOperator(Operator):
 
     def sample_layout(self, padded, shape):
         """Return the `PaddedGraph` of samples of a shape in batches of a padded shape."""
-        found, version = self._layouts(padded, shape), self.structure.of_shape(shape).version()
+        found = self._layouts(padded, shape)
+        version = self.structure.of_shape(shape).version()
         if found.version != version:
             self._layouts.cache_clear()
             found = self._layouts(padded, shape)
@@ -126,7 +127,9 @@ class GraphOperator(Operator):
         """Return the batch laid out for the kernels: list of (rows, sample, `GraphBatch`), by shape."""
         n_samples, padded = len(scores), scores.shape[1:]
         shapes, kinds = distinct_rows(self.shapes_of(padded, lengths))
-        scores, additional, groups = bound_masks(scores.reshape(n_samples, -1)), bound_masks(additional), []
+        scores = bound_masks(scores.reshape(n_samples, -1))
+        additional = bound_masks(additional)
+        groups = []
         _check_inside(scores, kinds, [self.sample_layout(padded, shape).entries for shape in shapes], "scores")
         columns = [self.sample_layout(padded, shape).extra_entries for shape in shapes]
         if len(additional) == 1:
@@ -135,7 +138,8 @@ class GraphOperator(Operator):
         else:
             _check_inside(additional, kinds, columns, "additional")
         for k, shape in enumerate(shapes):
-            rows, sample = np.flatnonzero(kinds == k), self.sample_layout(padded, shape)
+            rows = np.flatnonzero(kinds == k)
+            sample = self.sample_layout(padded, shape)
             everything = len(shapes) == 1 and len(sample.entries) == scores.shape[1]
             own = scores.copy() if everything else scores[rows[:, None], sample.entries]
             joined = additional[:1] if len(additional) == 1 else additional[rows]

@@ -168,7 +168,8 @@ def gold_of(operator, name, y, padded, rows, lead, *, cost=None):
     ValueError
         If the number of gold structures is wrong, or one is not a structure of its problem; the message names it.
     """
-    n_samples, n_padded = len(rows), int(np.prod(padded))
+    n_samples = len(rows)
+    n_padded = int(np.prod(padded))
     if len(y) != n_samples:
         raise ValueError(f"y holds {len(y)} structures for {n_samples} samples; pass one for each")
     gold = Gold(*(np.zeros(shape) for shape in ((n_samples, n_padded), (n_samples, operator.n_additional))),

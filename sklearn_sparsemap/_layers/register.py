@@ -25,7 +25,8 @@ from .structures import StructureOperator
 # modules do.
 _MOST = 1024
 
-_lock, _numbers = hold_around_forks(threading.RLock()), count()
+_lock = hold_around_forks(threading.RLock())
+_numbers = count()
 _recent, _makers = OrderedDict(), {}
 
 

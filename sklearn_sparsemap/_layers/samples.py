@@ -85,7 +85,8 @@ def solve_samples(operator, scores, additional, rows, lead):
 
 def best_of_samples(operator, scores, additional, rows, lead, cost):
     """Return the best structure of each sample; None for empty samples. See `Operator.best` and `solve_samples`."""
-    samples, found = np.flatnonzero(nonempty(rows)), [None] * len(rows)
+    samples = np.flatnonzero(nonempty(rows))
+    found = [None] * len(rows)
     own = additional if len(additional) == 1 else additional[samples]
     if len(samples):
         with naming(samples, lead):

@@ -51,10 +51,8 @@ class StructureOperator(Operator):
 
     def __init__(self, structure, extra, options):
         super().__init__(structure, extra, options)
-        self.sample_layout, self._full_layout = (
-            lru_cache(4096)(self._make_sample_layout),
-            lru_cache(16)(self._make_layout),
-        )
+        self.sample_layout = lru_cache(4096)(self._make_sample_layout)
+        self._full_layout = lru_cache(16)(self._make_layout)
 
     def _make_sample_layout(self, padded, shape):
         accepted = self.structure.additional_shapes(shape)
@@ -64,7 +62,8 @@ class StructureOperator(Operator):
             given[name] = full if full in alike else alike[0]
             masks.append(block_mask(full, given[name]))
         problem_shape = ProblemShape(shape, given, *self.structure.layout(shape, given))
-        entries, extra_entries = block_mask(padded, shape), np.concatenate(masks)
+        entries = block_mask(padded, shape)
+        extra_entries = np.concatenate(masks)
         return PaddedStructure(entries, extra_entries, problem_shape, self.structure.fixed_size)
 
     def shapes_of(self, padded, lengths):
@@ -153,7 +152,8 @@ class StructureOperator(Operator):
         shapes, kinds = distinct_rows(self.shapes_of(padded, rows[:, 1:]))
         for i, k in enumerate(kinds):
             sample = self.sample_layout(padded, shapes[k])
-            own, dims = decisions[i].ravel()[sample.entries].astype(int), np.array(sample.problem_shape.dims, np.int64)
+            own = decisions[i].ravel()[sample.entries].astype(int)
+            dims = np.array(sample.problem_shape.dims, np.int64)
             slots = np.repeat(np.arange(len(own)), own)
             found[i] = len(slots) == structure.sizes(dims)[0] and np.array_equal(
                 structure.encode(structure.decode(slots, dims), dims)[0], slots
@@ -228,7 +228,8 @@ class SolvedStructures:
         if self._argmax != "sparsemap":
             return products_of_map_or_gibbs(self._argmax, unary, extra)
         entries, extra_entries = self._padded.padded_entries, self._padded.padded_extra
-        unary, extra = entries.take(unary.reshape(self._shape[0], -1)), extra_entries.take(extra)
+        unary = entries.take(unary.reshape(self._shape[0], -1))
+        extra = extra_entries.take(extra)
         if self._simplex:
             unary = _centre(self._flat, self._padded.problems.score_ptr, unary)
         else:

@@ -34,7 +34,8 @@ def prepare(library, form_of, what, scores, additional, lengths, temperature, ma
         The arrays that operators take, divided by the temperature.
     form : InputShapes
     """
-    xp, arrays = library.xp, scores if isinstance(scores, dict) else None
+    xp = library.xp
+    arrays = scores if isinstance(scores, dict) else None
     if arrays is None:
         values = library.as_scores(scores)
         shape = tuple(values.shape)
@@ -105,7 +106,8 @@ def _flat_batch(library, values, given, form, lengths, temperature, mask):
     joined = _join_additional(library.xp, given, form, values)
     if is_array(temperature):
         temperature = library.as_temperature(temperature, values)
-        values, joined = _divide(library.xp, values, temperature), _divide(library.xp, joined, temperature)
+        values = _divide(library.xp, values, temperature)
+        joined = _divide(library.xp, joined, temperature)
     elif temperature != 1.0:
         values, joined = values / temperature, joined / temperature
     return values, joined, _as_rows(library, lengths, mask, form)

@@ -240,17 +240,22 @@ def active_set(
     2007). If its answer does not help, it is called at scores minus marginals, too.
     """
     n_parts = scores.shape[0]
-    work, reduced = new_constants(sizes[2], 0.0), new_floats(n_parts)
-    slots, additional_slots = new_parts(sizes[0]), new_parts(sizes[1])
+    work = new_constants(sizes[2], 0.0)
+    reduced = new_floats(n_parts)
+    slots = new_parts(sizes[0])
+    additional_slots = new_parts(sizes[1])
     support, k, reference, n_iter = start(
         oracle, scores, additional, dims, sizes, limit, work, slots, additional_slots,
         (warm_slots, warm_additional, warm_weights),
     )  # fmt: skip
     floor = rounding_of_gap(scores, additional, support.slots[0], support.additional[0]) if k > 0 else 0.0
     # Sums of many terms lose more digits; the solver still aims at the floor.
-    aim, tol = max(aim, floor), max(tol, 4.0 * floor * max(1.0, sizes[0] / 64.0))
+    aim = max(aim, floor)
+    tol = max(tol, 4.0 * floor * max(1.0, sizes[0] / 64.0))
     best_gap, idle = np.inf, 0
-    best_dual, inner, query = np.inf, new_floats(n_parts), new_floats(n_parts)
+    best_dual = np.inf
+    inner = new_floats(n_parts)
+    query = new_floats(n_parts)
     halved, n_slow = np.inf, 0
     linear, norm_squared, gap = 0.0, 0.0, 0.0
 
@@ -278,7 +283,8 @@ def active_set(
         n_slow += 1
         if gap < 0.5 * halved:
             # After the switch to slow mode, stay in it.
-            halved, n_slow = gap, n_slow if n_slow > _SLOW_AFTER else 0
+            halved = gap
+            n_slow = n_slow if n_slow > _SLOW_AFTER else 0
         if gap < _GETS_ON * best_gap:
             best_gap, idle = gap, 0
         elif gap <= tol:
@@ -293,6 +299,7 @@ def active_set(
         support = grow(support, k)
         theta = score(scores, additional, slots, additional_slots) - reference
         k = append(support, k, slots, additional_slots, theta, weight, pivot_squared)
-    weights, status = support.weights[:k], BY_STRUCTURES if k > 0 else INFEASIBLE
+    weights = support.weights[:k]
+    status = BY_STRUCTURES if k > 0 else INFEASIBLE
     gap = max(gap, 0.0) if k == 0 or is_distribution(weights) else np.inf
     return support.slots[:k], support.additional[:k], weights, status, linear - 0.5 * norm_squared, gap, n_iter

@@ -21,7 +21,8 @@ def map_argmax(
     work = np.empty(sizes[2])
     for i in range(work.shape[0]):
         work[i] = 0.0
-    slots, additional_slots = np.empty((1, sizes[0]), np.int32), np.empty((1, sizes[1]), np.int32)
+    slots = np.empty((1, sizes[0]), np.int32)
+    additional_slots = np.empty((1, sizes[1]), np.int32)
     weights = np.empty(1)
     weights[0] = 1.0
     value = oracle(scores, additional, dims, work, slots[0], additional_slots[0])
@@ -43,7 +44,8 @@ def gibbs_argmax(
     n_parts, n_additional = scores.shape[0], additional.shape[0]
     work = np.empty(sizes[3])
     none = np.empty(0, np.int32)
-    slots, additional_slots = np.empty((n_additional, 0), np.int32), np.empty((n_additional, 1), np.int32)
+    slots = np.empty((n_additional, 0), np.int32)
+    additional_slots = np.empty((n_additional, 1), np.int32)
     weights = np.empty(n_additional)
     value = oracle(scores, additional, dims, work, none, none)
     if value == -np.inf:

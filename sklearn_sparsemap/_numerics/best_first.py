@@ -28,7 +28,8 @@ LISTS = types.Tuple((PARTS_OUT, FLOATS_OUT))
 @kernel
 def new_queue(n_rows, floor):
     """Return an empty queue."""
-    values, rows = new_floats(n_rows + 1), np.empty((n_rows + 1, 4), np.int64)
+    values = new_floats(n_rows + 1)
+    rows = np.empty((n_rows + 1, 4), np.int64)
     rows[0, N_LEFT] = rows[0, N_ROWS] = 0
     values[0] = floor
     return values, rows
@@ -73,7 +74,9 @@ def _raise_floor(values, rows, needed):
 @kernel
 def _keep_best(values, rows, needed):
     """Drop candidates that are not among the `needed` best ones; return the queue, larger if it is still full."""
-    n_ties, n_rows, n_left = _raise_floor(values, rows, needed), rows[0, N_ROWS], np.int64(0)
+    n_ties = _raise_floor(values, rows, needed)
+    n_rows = rows[0, N_ROWS]
+    n_left = np.int64(0)
     kept_values, kept_rows = values, rows
     if 2 * min(rows[0, N_LEFT], needed) > n_rows:
         kept_values, kept_rows = new_queue(2 * n_rows, values[0])

@@ -70,7 +70,11 @@ def solve(oracle, solvers, problem, goal, warm, marginals, skips):
     scores, additional, dims, sizes = problem
     aim, tol, limit = goal
     slots, additional_slots, weights = warm
-    status, objective, gap, n_calls, n_iter = np.int64(GAVE_UP), 0.0, np.inf, np.int64(0), np.int64(0)
+    status = np.int64(GAVE_UP)
+    objective = 0.0
+    gap = np.inf
+    n_calls = np.int64(0)
+    n_iter = np.int64(0)
     part = np.zeros(1, np.int64)
     is_small = scores.shape[0] <= solvers.few_parts
     for stage in range(2 if skips and solvers.is_ready != 0 else 0, 3):

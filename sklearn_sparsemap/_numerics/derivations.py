@@ -114,7 +114,9 @@ def _walk(entering, problem, space, deviations, value, number, needed, queue, sl
     scores, additional, dims, work = problem
     arcs, totals = space
     values, rows = queue
-    stack, depth, at = new_ints(np.int64(16)), np.int64(1), np.int64(0)
+    stack = new_ints(np.int64(16))
+    depth = np.int64(1)
+    at = np.int64(0)
     stack[0] = SINK
     for s in range(slots.shape[0]):
         slots[s] = -1
@@ -165,17 +167,21 @@ def best_derivations(oracle, entering, problems, limit, counts, start, stop):
     slots, values : arrays
         Those of all structures, one after the other.
     """
-    lists, candidate = new_lists(), new_ints(np.int64(3))
+    lists = new_lists()
+    candidate = new_ints(np.int64(3))
     for i in range(start, stop):
         scores = problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]]
         additional = problems.additional[problems.additional_start[i] : problems.additional_stop[i]]
-        work, slots = new_constants(problems.sizes[i, 2], 0.0), new_parts(problems.sizes[i, 0])
+        work = new_constants(problems.sizes[i, 2], 0.0)
+        slots = new_parts(problems.sizes[i, 0])
         problem = scores, additional, problems.dims[i], work
         # No node has more entering hyperarcs than there are parts or entries of the table.
         n_arcs = scores.shape[0] + work.shape[0] + 1
         space = np.empty((n_arcs, 6), np.int64), new_floats(n_arcs)
         best = oracle(scores, additional, problems.dims[i], work, slots, new_parts(problems.sizes[i, 1]))
-        queue, found, n = new_queue(np.int64(FIRST_ROWS), -np.inf), new_ints(np.int64(48)), np.int64(0)
+        queue = new_queue(np.int64(FIRST_ROWS), -np.inf)
+        found = new_ints(np.int64(48))
+        n = np.int64(0)
         if best > -np.inf:
             queue = push(queue[0], queue[1], limit[0], best, np.int64(-1), np.int64(-1), np.int64(-1))
         while n < limit[0] and queue[1][0, N_LEFT] > 0:

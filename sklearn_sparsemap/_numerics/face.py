@@ -131,11 +131,13 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
         best = max(best, _reduced_score(scores, additional, marginals, slots[s], additional_slots[s]))
     size = 1.0 + abs(best)
     work = new_constants(sizes[2], 0.0)
-    found, found_additional = new_parts(sizes[0]), new_parts(sizes[1])
+    found = new_parts(sizes[0])
+    found_additional = new_parts(sizes[1])
     n_parts, n_additional = scores.shape[0], additional.shape[0]
-    unary, extra, tilted, tilted_additional = (
-        new_floats(n_parts), new_floats(n_additional), new_floats(n_parts), new_floats(n_additional)
-    )  # fmt: skip
+    unary = new_floats(n_parts)
+    extra = new_floats(n_additional)
+    tilted = new_floats(n_parts)
+    tilted_additional = new_floats(n_additional)
     tolerance = max(tolerance, 1e-15 * size * sizes[0])
     state = np.uint64(88172645463325252)
     attempt, fruitless = 0, 0

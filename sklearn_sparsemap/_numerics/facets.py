@@ -76,7 +76,8 @@ def certify(oracle, scores, additional, dims, sizes, marginals, linear):
             linear += scores[i] * u
             norm_squared += u * u
             gap, lost = add_exactly(gap, lost, -reduced[i] * u)
-    slots, additional_slots = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
+    slots = np.empty(sizes[0], np.int32)
+    additional_slots = np.empty(sizes[1], np.int32)
     best = oracle(reduced, additional, dims, np.zeros(sizes[2]), slots, additional_slots)
     for i in slots:
         if i >= 0:
@@ -91,5 +92,6 @@ def certify(oracle, scores, additional, dims, sizes, marginals, linear):
 @kernel
 def is_feasible(oracle, scores, additional, dims, sizes):
     """Return whether any structure is allowed, by a call of the oracle."""
-    slots, additional_slots = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
+    slots = np.empty(sizes[0], np.int32)
+    additional_slots = np.empty(sizes[1], np.int32)
     return oracle(scores, additional, dims, np.zeros(sizes[2]), slots, additional_slots) > -np.inf

@@ -147,8 +147,10 @@ def _solver(name, variant):
         oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
     ):
         """Solve one problem; for arguments and results see `solver.py`."""
-        work, reduced = new_constants(sizes[2], 0.0), new_floats(scores.shape[0])
-        slots, additional_slots = new_parts(sizes[0]), new_parts(sizes[1])
+        work = new_constants(sizes[2], 0.0)
+        reduced = new_floats(scores.shape[0])
+        slots = new_parts(sizes[0])
+        additional_slots = new_parts(sizes[1])
         # The factor of the support is not kept up to date.
         support, k, reference, n_iter = start(
             oracle, scores, additional, dims, sizes, limit, work, slots, additional_slots,

@@ -170,9 +170,14 @@ def sparsemap_range(oracle, solvers, problems, aim, tol, limit, marginals, stati
         The concatenated supports. `statistics` contains the number of entries of each problem.
     """
     # As int64: with a literal 0 as an argument Numba would compile a second version of the callee.
-    n_slots_used, n_additional_used, n_weights_used = np.int64(0), np.int64(0), np.int64(0)
-    slot_pool, additional_pool, weight_pool = new_parts(np.int64(64)), new_parts(np.int64(64)), new_floats(np.int64(16))
-    no_slots, no_weights = new_part_rows(np.int64(0), np.int64(0)), new_floats(np.int64(0))
+    n_slots_used = np.int64(0)
+    n_additional_used = np.int64(0)
+    n_weights_used = np.int64(0)
+    slot_pool = new_parts(np.int64(64))
+    additional_pool = new_parts(np.int64(64))
+    weight_pool = new_floats(np.int64(16))
+    no_slots = new_part_rows(np.int64(0), np.int64(0))
+    no_weights = new_floats(np.int64(0))
     for i in range(start, stop):
         slots, additional_slots, weights, status, objective, gap, n_iter = solve(
             oracle,

@@ -38,7 +38,8 @@ _DEPENDENT = 1e-10
 @kernel
 def new_rows(n_rows, n_columns):
     """Allocate rows; the caller fills in their scores."""
-    threshold, at_most = np.empty(n_rows), np.empty(n_rows, np.bool_)
+    threshold = np.empty(n_rows)
+    at_most = np.empty(n_rows, np.bool_)
     for r in range(n_rows):
         # A start above all scores, from which the projection recovers.
         threshold[r] = np.inf
@@ -54,10 +55,12 @@ def new_cuts(capacity, n_columns, of_sets):
     """Allocate cuts: of sets of nodes, or of columns."""
     n_words = (n_columns + 63) >> 6
     kept = capacity if of_sets else 0
-    bound, multiplier = np.empty(capacity), np.empty(capacity)
+    bound = np.empty(capacity)
+    multiplier = np.empty(capacity)
     for c in range(capacity):
         bound[c], multiplier[c] = 1.0, 0.0
-    member, bits = np.empty((kept, n_columns)), np.empty((kept, n_words), np.uint64)
+    member = np.empty((kept, n_columns))
+    bits = np.empty((kept, n_words), np.uint64)
     return Cuts(member, bits, bound, multiplier, np.empty(capacity))
 
 
@@ -130,7 +133,8 @@ def _curvature_of_sets(rows, cuts, chosen, n, curvature):
     """Add each row's curvature for pairs of sets to the upper triangle: |s & S & T| - |s & S| |s & T| / |s|."""
     n_words = cuts.bits.shape[1]
     bits = np.empty(n_words, np.uint64)
-    place, inside = np.empty(n, np.int64), np.empty(n)
+    place = np.empty(n, np.int64)
+    inside = np.empty(n)
     for r in range(rows.u.shape[0]):
         if rows.count[r] < 2.0:
             continue
@@ -161,7 +165,8 @@ def _curvature_of_sets(rows, cuts, chosen, n, curvature):
 def _curvature_of_columns(rows, chosen, n, curvature):
     """Add each row's curvature for pairs of columns to the upper triangle: diag(s) - s s' / |s|."""
     n_rows, width = rows.u.shape[0], curvature.shape[1]
-    inside, shares = np.zeros((n_rows, width)), np.zeros((n_rows, width))
+    inside = np.zeros((n_rows, width))
+    shares = np.zeros((n_rows, width))
     for r in range(n_rows):
         share = 1.0 / rows.count[r]
         for a in range(n):
@@ -275,7 +280,9 @@ def _ascent(curvature, ridge, slope, lower, n, d, fixed):
     fixed : bool array of shape (n,)
         Gets a mask of the entries at their bounds.
     """
-    kept, x, factor = np.empty(n, np.int64), np.empty(n), np.empty((n, padded(n)))
+    kept = np.empty(n, np.int64)
+    x = np.empty(n)
+    factor = np.empty((n, padded(n)))
     for careful in range(2):
         for a in range(n):
             fixed[a] = False
@@ -386,8 +393,13 @@ def maximise_dual(rows, cuts, k, n_free, size, limit):
     """
     multiplier, slope = cuts.multiplier, cuts.slope
     value = evaluate(rows, cuts, k, multiplier, slope)
-    trial, trial_slope, d, lower, ascent = np.empty(k), np.empty(k), np.empty(k), np.empty(k), np.empty(k)
-    fixed, chosen = np.empty(k, np.bool_), np.empty(k, np.int64)
+    trial = np.empty(k)
+    trial_slope = np.empty(k)
+    d = np.empty(k)
+    lower = np.empty(k)
+    ascent = np.empty(k)
+    fixed = np.empty(k, np.bool_)
+    chosen = np.empty(k, np.int64)
     curvature = np.empty((k, padded(k)))
     goal = max(_RESIDUAL, 4e-16 * size)
     steps = 0
@@ -434,8 +446,10 @@ def maximise_dual(rows, cuts, k, n_free, size, limit):
 @kernel
 def dependent_cuts(rows, cuts, chosen, n):
     """Return for each of the `n` chosen cuts whether it depends on earlier ones, restricted to the supports."""
-    curvature, factor = np.empty((n, padded(n))), np.empty((n, padded(n)))
-    places, dependent = np.empty(n, np.int64), np.empty(n, np.bool_)
+    curvature = np.empty((n, padded(n)))
+    factor = np.empty((n, padded(n)))
+    places = np.empty(n, np.int64)
+    dependent = np.empty(n, np.bool_)
     for a in range(n):
         places[a] = a
     curvature_of(rows, cuts, chosen, n, curvature)
@@ -454,7 +468,9 @@ def has_flat_dual(rows, cuts, k, n_free):
     such cut is rare, and counts. A cut that is constant on the supports does not count.
     """
     # As int64: with a literal as an argument Numba would compile a second version of the callee.
-    tight, n, idle = np.empty(k, np.int64), np.int64(0), 0
+    tight = np.empty(k, np.int64)
+    n = np.int64(0)
+    idle = 0
     curvature = np.empty((1, padded(k)))
     for c in range(k):
         if c < n_free or cuts.multiplier[c] > BINDING or cuts.slope[c] >= -TIE:

@@ -46,7 +46,8 @@ def maximise(evaluate, curvature_of, largest, lower, upper, goal):
     violation : Tensor of shape (n_samples,)
         NaN if the values are not finite.
     """
-    multipliers, left = torch.zeros_like(lower), torch.ones_like(goal, dtype=torch.bool)
+    multipliers = torch.zeros_like(lower)
+    left = torch.ones_like(goal, dtype=torch.bool)
     for n_steps in _GRADIENT_STEPS:
         step = torch.where(left.unsqueeze(-1), 1.0 / largest.clamp(min=1e-12), 0.0)
         multipliers = _gradient_steps(evaluate, lower, upper, multipliers, step, n_steps)
@@ -124,7 +125,9 @@ def _direction(curvature, ridge, slope, room, chosen):
 
     Returns d, which is zero where not `chosen`, and a mask of the entries at the end of their room.
     """
-    fixed, d, ends = torch.zeros_like(chosen), torch.zeros_like(slope), torch.zeros_like(slope)
+    fixed = torch.zeros_like(chosen)
+    d = torch.zeros_like(slope)
+    ends = torch.zeros_like(slope)
     matrix = curvature + torch.diag_embed(ridge.unsqueeze(-1).expand_as(slope))
     for _ in range(_MAX_FIXED):
         open_ = chosen & ~fixed
@@ -157,8 +160,11 @@ def _search(evaluate, lower, upper, state, d, fixed, violation, left):
         Mask of the unsolved samples.
     """
     multipliers, value, slope, _ = state
-    rise, slack = (slope * d).sum(-1), 1e-12 * (1.0 + value.abs())
-    t, searching, best = torch.ones_like(value), left.clone(), list(state)
+    rise = (slope * d).sum(-1)
+    slack = 1e-12 * (1.0 + value.abs())
+    t = torch.ones_like(value)
+    searching = left.clone()
+    best = list(state)
     ahead = torch.where(d < 0.0, lower, upper)
     for attempt in range(_MAX_TRIALS):
         moved = multipliers + t.unsqueeze(-1) * d

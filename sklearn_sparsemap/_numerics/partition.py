@@ -83,7 +83,9 @@ def _enter_set(choices, all_slots, n_slots, problem, fixed_size, bonus):
 def _best_of_set(oracle, problem, slots, additional_slots, bonus):
     """Find the best structure of a set; return its score, -inf if the set is empty."""
     scores, additional, dims, work, _, own, state, _ = problem
-    value, n_required, total = oracle(own, additional, dims, work, slots, additional_slots), np.int64(0), 0.0
+    value = oracle(own, additional, dims, work, slots, additional_slots)
+    n_required = np.int64(0)
+    total = 0.0
     if value == -np.inf:
         return value
     for part in range(state.shape[0]):
@@ -137,16 +139,20 @@ def best_by_partition(oracle, problems, choice_of, fixed_size, limit, counts, st
     slots, values : arrays
         Those of all structures, one after the other.
     """
-    lists, candidate = new_lists(), new_ints(np.int64(3))
+    lists = new_lists()
+    candidate = new_ints(np.int64(3))
     for i in range(start, stop):
         first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
         scores, n_parts, n_slots = problems.scores[first:last], last - first, problems.sizes[i, 0]
         additional = problems.additional[problems.additional_start[i] : problems.additional_stop[i]]
-        work, additional_slots = new_constants(problems.sizes[i, 2], 0.0), new_parts(problems.sizes[i, 1])
+        work = new_constants(problems.sizes[i, 2], 0.0)
+        additional_slots = new_parts(problems.sizes[i, 1])
         space = new_floats(n_parts), new_ints(n_parts), new_ints(n_parts)
         problem = (scores, additional, problems.dims[i], work, choice_of[first:last], *space)
         bonus = _bonus(scores, additional, problems.sizes[i, 1]) if choice_of[first] < 0 else 0.0
-        queue, found, slots = new_queue(np.int64(FIRST_ROWS), -np.inf), new_ints(np.int64(48)), new_parts(n_slots)
+        queue = new_queue(np.int64(FIRST_ROWS), -np.inf)
+        found = new_ints(np.int64(48))
+        slots = new_parts(n_slots)
         candidate[PARENT], n, at = -1, np.int64(0), lists[2]
         _enter_set(choices_of(found, candidate), slots, n_slots, problem, fixed_size, bonus)
         best = _best_of_set(oracle, problem, slots, additional_slots, bonus)

@@ -27,7 +27,10 @@ def take_off_products(left, right, first, n_summed, width, n, out):
     # Four rows at a time use the same loads, and have independent dependency chains.
     for i in range(0, n - 3, 4):
         for p in range(i // WIDTH * WIDTH, used, WIDTH):
-            a, b, c, d = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+            a = spread(0.0)
+            b = spread(0.0)
+            c = spread(0.0)
+            d = spread(0.0)
             for j in range(n_summed):
                 q = j * width
                 row = load(right, first + q + p)

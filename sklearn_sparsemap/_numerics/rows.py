@@ -103,6 +103,7 @@ def best_are_in_face(oracle, additional, dims, sizes, rows, n_tight, steps, size
             else:
                 value += u * reduced
             scores[r * steps[0] + i % n * steps[1] + i // n] = reduced
-    slots, additional_slots = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
+    slots = np.empty(sizes[0], np.int32)
+    additional_slots = np.empty(sizes[1], np.int32)
     best = oracle(scores, additional, dims, np.zeros(sizes[2]), slots, additional_slots)
     return best - value <= 0.5 * margin

@@ -81,8 +81,10 @@ def prefer_facets(scores, n_rows, n_cols, enough):
     trees, arcs from a word to itself are left out; for matchings this makes little difference.
     """
     across = n_rows <= n_cols
-    n, m = min(n_rows, n_cols), max(n_rows, n_cols)
-    line, u = np.empty(m), np.empty(m)
+    n = min(n_rows, n_cols)
+    m = max(n_rows, n_cols)
+    line = np.empty(m)
+    u = np.empty(m)
     total, threshold = 0.0, np.inf
     for a in range(n):
         for b in range(m):

@@ -60,7 +60,8 @@ def _gather(values, slots):
     lead = torch.broadcast_shapes(values.shape[:-1], slots.shape[:-2])
     if not slots.shape[-1]:
         return values.new_zeros(*lead, slots.shape[-2])
-    values, slots = values.expand(*lead, -1), slots.expand(*lead, *slots.shape[-2:])
+    values = values.expand(*lead, -1)
+    slots = slots.expand(*lead, *slots.shape[-2:])
     found = values.gather(-1, slots.clamp(min=0).flatten(-2)).reshape(slots.shape)
     return torch.where(slots >= 0, found, 0.0).sum(-1)
 
@@ -145,7 +146,8 @@ def _first(best, batch):
     scores = batch.scores.flatten(1)
     slots, extra, value = best(batch)
     feasible = torch.isfinite(value)
-    slots, extra = slots.unsqueeze(1), extra.unsqueeze(1)
+    slots = slots.unsqueeze(1)
+    extra = extra.unsqueeze(1)
     size = _gather(torch.where(scores > -torch.inf, scores.abs(), 0.0), slots)
     size = size + _gather(torch.where(batch.additional > -torch.inf, batch.additional.abs(), 0.0), extra)
     reference = torch.where(feasible.unsqueeze(1), _gather(scores, slots) + _gather(batch.additional, extra), 0.0)
@@ -200,8 +202,10 @@ def _count(ended, support):
 def find_supports(best, batch):
     """Run the active set; return the supports, and a mask of the samples that are solved."""
     done, reference, floor, feasible = _first(best, batch)
-    solved, live = torch.zeros_like(feasible), feasible.nonzero().squeeze(1)
-    own, support = batch.take(live), done.take(live)
+    solved = torch.zeros_like(feasible)
+    live = feasible.nonzero().squeeze(1)
+    own = batch.take(live)
+    support = done.take(live)
     state = reference[live], floor[live], torch.ones_like(live)
     n_used = 1
     for _ in range(_MAX_ROUNDS):
@@ -221,7 +225,9 @@ def find_supports(best, batch):
         final = support.widened(done.used.shape[1]).take(gone)
         done = _Support(*(whole.index_copy(0, live[gone], part) for whole, part in zip(done, final)))
         solved = solved.index_copy(0, live[gone], good[gone])
-        live, own, support = live[kept], own.take(kept), support.take(kept)
+        live = live[kept]
+        own = own.take(kept)
+        support = support.take(kept)
         state = tuple(part[kept] for part in state)
     return done, solved
 
@@ -231,7 +237,8 @@ def _grow(best, batch, support, factor, tilt):
 
     Returns the support, the samples that grew, and those where a structure close to the face may hide one on it.
     """
-    scores, samples = batch.scores.flatten(1), torch.arange(len(tilt), device=tilt.device)
+    scores = batch.scores.flatten(1)
+    samples = torch.arange(len(tilt), device=tilt.device)
     reduced = scores - _spread(support.weights, support.slots, scores.shape[1])
     on_face = _gather(reduced, support.slots) + _gather(batch.additional, support.extra)
     on_face = torch.where(support.used, on_face, -torch.inf).amax(1)
@@ -254,12 +261,14 @@ def span_faces(best, batch, support):
     scores, done = batch.scores.flatten(1), support
     live = torch.arange(len(scores), device=scores.device)
     generator = torch.Generator(scores.device).manual_seed(0)
-    fruitless, small = torch.zeros_like(live), torch.zeros_like(live, dtype=torch.bool)
+    fruitless = torch.zeros_like(live)
+    small = torch.zeros_like(live, dtype=torch.bool)
     n_left, n_used = _count(small, support)
     while n_left and done.used.shape[1] <= _MAX_WIDTH:
         if n_used == done.used.shape[1]:
             done = done.widened(2 * n_used)
-        own, support = batch.take(live), done.take(live)
+        own = batch.take(live)
+        support = done.take(live)
         factor, _ = _factor(support)
         noise = torch.rand(scores.shape[1], dtype=scores.dtype, device=scores.device, generator=generator) - 0.5
         noise = noise.expand(len(live), -1)

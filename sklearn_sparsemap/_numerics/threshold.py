@@ -35,7 +35,8 @@ def _into_the_flat(z, c, mu, low, high):
     before, after = 0.0, 0.0
     for i in range(z.shape[0]):
         p = z[i] - c[i] * mu
-        at_one, at_zero = abs(p - 1.0) <= _AT_BOUND, abs(p) <= _AT_BOUND
+        at_one = abs(p - 1.0) <= _AT_BOUND
+        at_zero = abs(p) <= _AT_BOUND
         if -_AT_BOUND <= p <= 1.0 + _AT_BOUND:
             # As mu decreases, p grows if c is positive.
             if not (at_one if c[i] > 0.0 else at_zero):
@@ -87,7 +88,9 @@ def threshold(z, c, b, mu, low, high):
                 excess += c[i] * min(p, 1.0)
             if 0.0 <= p <= 1.0:
                 # A term at a bound changes only on one side.
-                can_grow, can_fall, square = p < 1.0, p > 0.0, c[i] * c[i]
+                can_grow = p < 1.0
+                can_fall = p > 0.0
+                square = c[i] * c[i]
                 before += square if (can_grow if c[i] > 0.0 else can_fall) else 0.0
                 after += square if (can_fall if c[i] > 0.0 else can_grow) else 0.0
         if abs(excess) <= 2e-16 * size:

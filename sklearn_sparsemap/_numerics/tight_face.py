@@ -50,9 +50,13 @@ def _products(ints, n_parts, k, shares):
     """Return the upper triangle of the products of all pairs of tight facets, minus their means in the blocks."""
     ptr, parts, block = ints[n_parts : n_parts + k + 1], ints[n_parts + k + 1 :], ints[:n_parts]
     n_blocks, width = shares.shape[0], padded(k)
-    products, counts, means = np.zeros((k, width)), np.zeros((n_blocks, width)), np.empty((n_blocks, width))
+    products = np.zeros((k, width))
+    counts = np.zeros((n_blocks, width))
+    means = np.empty((n_blocks, width))
     # For each part its last place among the parts of facets; for each place the facet, and the part's place before.
-    last, facet, before = np.empty(n_parts, np.int32), np.empty(ptr[k], np.int32), np.empty(ptr[k], np.int32)
+    last = np.empty(n_parts, np.int32)
+    facet = np.empty(ptr[k], np.int32)
+    before = np.empty(ptr[k], np.int32)
     last[:] = -1
     for a in range(k):
         for place in range(ptr[a], ptr[a + 1]):
@@ -89,7 +93,8 @@ def tight_face(block, n_blocks, ends, parts):
     factor = np.zeros((k, k))
     if k == 0:
         return ints, factor, shares
-    rows, kept = np.empty((k, padded(k))), np.empty(k, np.int64)
+    rows = np.empty((k, padded(k)))
+    kept = np.empty(k, np.int64)
     for a in range(k):
         kept[a] = a
     factorize(_products(ints[0], n_parts, k, shares), kept, k, 0.0, rows)
@@ -118,8 +123,10 @@ def project_on_tight_face(ints, factor, shares, direction, n_rounds):
     """
     n_parts, k = direction.shape[0], factor.shape[0]
     block, ptr, parts = ints[0, :n_parts], ints[0, n_parts : n_parts + k + 1], ints[0, n_parts + k + 1 :]
-    means, x = np.empty(shares.shape[0]), np.empty(k)
-    inside, n_inside = np.empty(n_parts, np.int32), np.int64(0)
+    means = np.empty(shares.shape[0])
+    x = np.empty(k)
+    inside = np.empty(n_parts, np.int32)
+    n_inside = np.int64(0)
     for i in range(n_parts):
         if block[i] >= 0:
             inside[n_inside] = i

@@ -158,9 +158,11 @@ def _improve_multiplier(program, reduced, mu, r, keys, weights):
     score of a variable is 0. The middle of the minimisers is taken, so that fewer reduced scores are 0.
     """
     start, stop = program.ptr[r], program.ptr[r + 1]
-    has_low, has_high = program.low[r] > -UNLIMITED, program.high[r] < UNLIMITED
+    has_low = program.low[r] > -UNLIMITED
+    has_high = program.high[r] < UNLIMITED
     is_upper = has_high and (mu[r] > 0.0 or not has_low)
-    slope, n = float(program.high[r] if is_upper else program.low[r]), np.int64(0)
+    slope = float(program.high[r] if is_upper else program.low[r])
+    n = np.int64(0)
     for at in range(start, stop):
         i, a = program.variables[at], float(program.coefs[at])
         if program.fixed[i] != FREE:
@@ -184,7 +186,8 @@ def _improve_multiplier(program, reduced, mu, r, keys, weights):
         low = below
     least = 0.0 if is_upper and program.low[r] != program.high[r] else -np.inf
     most = np.inf if is_upper or program.low[r] == program.high[r] else 0.0
-    low, high = min(max(low, least), most), min(max(high, least), most)
+    low = min(max(low, least), most)
+    high = min(max(high, least), most)
     middle = low if high == np.inf else high if low == -np.inf else 0.5 * (low + high)
     change = middle - mu[r]
     if change == 0.0 or not abs(middle) < np.inf:
@@ -264,7 +267,8 @@ def _fix(program, state, mu, i, v):
             continue
         # The pair's bound becomes its exact value, given this literal, as a function of the other one.
         is_on = (v == 1) == (program.pair_signs[e, side] > 0.0)
-        part, other = _own_part(c, alpha, side), _own_part(c, alpha, 1 - side)
+        part = _own_part(c, alpha, side)
+        other = _own_part(c, alpha, 1 - side)
         if c > 0.0:
             change = part if is_on else -other
             if is_on:
@@ -520,11 +524,15 @@ def search_zero_one(program, limits, best, values, bound, fixed, counts):
         Gets the number of assignments, whether the search is complete, and the number of operations.
     """
     n, n_rows = program.scores.shape[0], program.low.shape[0]
-    state, total, mu = _new_state(program), new_floats(np.int64(2)), bound[2:]
+    state = _new_state(program)
+    total = new_floats(np.int64(2))
+    mu = bound[2:]
     for r in range(mu.shape[0]):
         mu[r] = program.multipliers[r]
     counts[N_FOUND] = counts[IS_COMPLETE] = 0
-    errors, keys, order = new_floats(n), new_floats(n), new_ints(n)
+    errors = new_floats(n)
+    keys = new_floats(n)
+    order = new_ints(n)
     _reduced_scores(program, mu, errors, state.reduced, state.bound)
     for _ in range(_SWEEPS if n_rows > 1 else 1):
         n_changed = 0
@@ -553,15 +561,13 @@ def search_zero_one(program, limits, best, values, bound, fixed, counts):
         copy_into(fixed, program.fixed)
         return
     _heap_sort(keys, state.order, n)
-    variable, n_trail, n_saved, first, left, high, low = (
-        new_ints(n + 1),
-        new_ints(n + 1),
-        new_ints(n + 1),
-        new_ints(n + 1),
-        new_ints(n + 1),
-        new_floats(n + 1),
-        new_floats(n + 1),
-    )
+    variable = new_ints(n + 1)
+    n_trail = new_ints(n + 1)
+    n_saved = new_ints(n + 1)
+    first = new_ints(n + 1)
+    left = new_ints(n + 1)
+    high = new_floats(n + 1)
+    low = new_floats(n + 1)
     depth, is_first = np.int64(0), True
     bound[0] = -np.inf
     while True:
@@ -578,7 +584,9 @@ def search_zero_one(program, limits, best, values, bound, fixed, counts):
         if i >= 0:
             is_up = state.reduced[i] > 0.0 or (state.reduced[i] == 0.0 and program.start[i] == 1)
             variable[depth], n_trail[depth], n_saved[depth] = i, state.sizes[_TRAIL], state.sizes[_SAVED]
-            high[depth], low[depth], left[depth] = state.bound[0], state.bound[1], 0 if is_up else 1
+            high[depth] = state.bound[0]
+            low[depth] = state.bound[1]
+            left[depth] = 0 if is_up else 1
             first[depth] = state.sizes[_FIRST]
             depth += 1
             _fix(program, state, mu, i, np.int64(1) if is_up else np.int64(0))
@@ -658,9 +666,12 @@ def best_zero_one(program, k=1, max_operations=UNLIMITED, deadline=None):
     """
     program = ZeroOne(*map(readonly, program, _DTYPES))
     limits = np.array([min(max_operations, UNLIMITED)])
-    n, counts = len(program.scores), np.zeros(3, np.int64)
+    n = len(program.scores)
+    counts = np.zeros(3, np.int64)
     fixed = np.empty(n, np.int64)
-    best, values, bound = np.zeros((k, n), np.int32), np.zeros((k, 2)), np.zeros(2 + len(program.multipliers))
+    best = np.zeros((k, n), np.int32)
+    values = np.zeros((k, 2))
+    bound = np.zeros(2 + len(program.multipliers))
     with ends_at(deadline, limits):
         interruptible(
             partial(search_zero_one, program, limits, best, values, bound, fixed, counts), partial(limits.fill, 0)

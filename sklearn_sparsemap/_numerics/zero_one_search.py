@@ -117,7 +117,8 @@ class _OpenPart:
 
     def __init__(self, program, fixed):
         self._fixed, is_free = fixed, fixed == FREE
-        self._free, u = np.flatnonzero(is_free), np.where(is_free, 0, fixed).astype(np.int64)
+        self._free = np.flatnonzero(is_free)
+        u = np.where(is_free, 0, fixed).astype(np.int64)
         ends, signs, pair_scores = program.pair_ends, program.pair_signs, program.pair_scores
         off, scores = 0.5 * (1.0 - signs), program.scores.copy()
         self._constant = scores @ u
@@ -137,8 +138,10 @@ class _OpenPart:
 
     def _add_rows(self, program, u, ends, signs, off):
         """Make the constraints of the program: those of pairs, and the rows with a free variable."""
-        n, m = len(self._free), len(ends)
-        up, down = np.flatnonzero(self._pair_scores > 0), np.flatnonzero(self._pair_scores <= 0)
+        n = len(self._free)
+        m = len(ends)
+        up = np.flatnonzero(self._pair_scores > 0)
+        down = np.flatnonzero(self._pair_scores <= 0)
         # A pair with a positive score is on only if both literals are on, a pair with a negative score if both are on.
         blocks = [_rows(n + m, (n + up, 1.0), (ends[up, c], -signs[up, c])) for c in (0, 1)]
         blocks.append(_rows(n + m, *((ends[down, c], signs[down, c]) for c in (0, 1)), (n + down, -1.0)))
@@ -160,7 +163,9 @@ class _OpenPart:
 
     def solve(self, time_limit, max_nodes, excluded):
         """Return scipy's result; `excluded` are assignments that are none."""
-        n, m, (matrix, low, high) = len(self._free), len(self._pair_scores), (self._matrix, self._low, self._high)
+        n = len(self._free)
+        m = len(self._pair_scores)
+        (matrix, low, high) = (self._matrix, self._low, self._high)
         if excluded:
             # At least one variable differs.
             signs = 1.0 - 2.0 * np.array(excluded)[:, self._free]

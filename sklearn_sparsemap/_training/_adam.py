@@ -134,7 +134,8 @@ class Adam:
             else:
                 parts = weights.ravel(), gradient.ravel(), first.ravel(), second.ravel()
                 kernel_, costs = move_range, np.ones(max(1, weights.size // 4096))
-            n_blocks, size = len(costs), len(parts[0])
+            n_blocks = len(costs)
+            size = len(parts[0])
 
             def run(start, stop, kernel_=kernel_, parts=parts, numbers=numbers, n_blocks=n_blocks, size=size):
                 kernel_(*parts, *numbers, start * size // n_blocks, stop * size // n_blocks)

@@ -45,7 +45,10 @@ def simplex_qp(hessian, linear, start):
     -------
     x : array of shape (n,)
     """
-    n, x, free, entered = len(linear), start, start > 0.0, -1
+    n = len(linear)
+    x = start
+    free = start > 0.0
+    entered = -1
     scale = max(np.trace(hessian) / n, np.finfo(float).tiny)
     for _ in range(20 * n + 50):
         while True:
@@ -87,7 +90,8 @@ class _Planes:
         self.gradients = np.empty((self.most, len(gradient)))
         self.gradients[0] = gradient
         self.n = 1
-        self.errors, self.multipliers = np.zeros(1), np.ones(1)
+        self.errors = np.zeros(1)
+        self.multipliers = np.ones(1)
         # Products of the gradients, over the penalised weights and over the others.
         self.products = [np.atleast_2d(gradient[mask] @ gradient[mask]) for mask in (penalised, ~penalised)]
 
@@ -100,7 +104,8 @@ class _Planes:
             self._forget()
         self.gradients[self.n] = gradient
         self.n += 1
-        self.errors, self.multipliers = np.append(self.errors, error), np.append(self.multipliers, 0.0)
+        self.errors = np.append(self.errors, error)
+        self.multipliers = np.append(self.multipliers, 0.0)
         for k, mask in enumerate((self.penalised, ~self.penalised)):
             column = self.held @ np.where(mask, gradient, 0.0)
             self.products[k] = np.block([[self.products[k], column[:-1, None]], [column[None]]])
@@ -159,7 +164,8 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
     run, largest_error, n_calls, noted, noted_at = 0, np.inf, 1, value, 1
     while True:
         # The step to the minimum of the model is computed from the dual problem, whose variables are the multipliers.
-        curvature, own = np.where(penalised, proximity + alpha, proximity), alpha * np.where(penalised, x, 0.0)
+        curvature = np.where(penalised, proximity + alpha, proximity)
+        own = alpha * np.where(penalised, x, 0.0)
         hessian = planes.products[0] / (proximity + alpha) + planes.products[1] / proximity
         planes.multipliers = simplex_qp(hessian, planes.errors + planes.held @ (own / curvature), planes.multipliers)
         mean, error = planes.multipliers @ planes.held, planes.multipliers @ planes.errors

@@ -49,7 +49,8 @@ def number_columns(rows, n_features):
     """
     indices, indptr = rows.indices, rows.indptr
     words = np.random.default_rng(0).integers(2**63, size=len(indptr) - 1, dtype=np.uint64)
-    sums, patterns = np.zeros(n_features, np.uint64), np.full(n_features, -1, np.int32)
+    sums = np.zeros(n_features, np.uint64)
+    patterns = np.full(n_features, -1, np.int32)
     for start in range(0, len(words), _ROWS_AT_ONCE):
         stop = min(start + _ROWS_AT_ONCE, len(words))
         entries = slice(indptr[start], indptr[stop])
@@ -82,7 +83,8 @@ def _expand_dense(coef, merged_of, scale):
         The merged column of each column; -1 if it has no entries.
     scale : array of shape (n_merged,)
     """
-    wide, divisors = np.zeros((len(merged_of), coef.shape[1]), coef.dtype), scale.astype(coef.dtype)
+    wide = np.zeros((len(merged_of), coef.shape[1]), coef.dtype)
+    divisors = scale.astype(coef.dtype)
     n_columns = 1 + _AT_ONCE // coef.shape[1]
     for start in range(0, len(merged_of), n_columns):
         merged = merged_of[start : start + n_columns]
@@ -119,7 +121,8 @@ class DuplicateColumns:
         patterns, frequencies = number_columns(own, X.shape[1])
         chosen, multiplicity = _distinct(patterns)
         # Distribute columns over the pieces by frequency, round-robin.
-        by_rank, ranks = np.argsort(-frequencies[chosen], kind="stable"), np.arange(len(chosen))
+        by_rank = np.argsort(-frequencies[chosen], kind="stable")
+        ranks = np.arange(len(chosen))
         sizes = (len(chosen) + N_PIECES - 1 - np.arange(N_PIECES)) // N_PIECES
         self.cuts = readonly(np.concatenate([[0], np.cumsum(sizes)]), np.int64)
         numbers = np.full(len(chosen) + 1, -1, np.int32)
@@ -160,7 +163,8 @@ class DuplicateColumns:
         own_lengths = np.diff(coef.indptr)
         lengths = np.where(self.merged_of >= 0, own_lengths[self.merged_of], 0)
         indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-        data, indices = np.empty(indptr[-1], coef.dtype), np.empty(indptr[-1], coef.indices.dtype)
+        data = np.empty(indptr[-1], coef.dtype)
+        indices = np.empty(indptr[-1], coef.indices.dtype)
         for start in range(0, len(self.merged_of), _AT_ONCE):
             # The indices of all entries at once would take more memory than the weights.
             chosen = slice(start, start + _AT_ONCE)
@@ -221,14 +225,16 @@ class ScaledDuplicateColumns:
         columns.sum_duplicates()
         # Columns are sorted by their first rows, so that adjacent rows use adjacent columns.
         order = np.argsort(columns.indices[columns.indptr[chosen]], kind="stable")
-        self._scale, self._merged_of = np.sqrt(counts[order]), np.append(np.argsort(order), -1)[patterns]
+        self._scale = np.sqrt(counts[order])
+        self._merged_of = np.append(np.argsort(order), -1)[patterns]
         merged = columns[:, chosen[order]]
         merged.data = merged.data * np.repeat(self._scale, np.diff(merged.indptr))
         self.X = merged.tocsr()
 
     def transform(self, model):
         """Return the model of the merged columns with the same scores."""
-        coef, filled = np.zeros((len(self._scale), model.coef.shape[1])), self._merged_of >= 0
+        coef = np.zeros((len(self._scale), model.coef.shape[1]))
+        filled = self._merged_of >= 0
         if model.coef.any():
             np.add.at(coef, self._merged_of[filled], model.coef[filled])
         coef /= self._scale[:, None]

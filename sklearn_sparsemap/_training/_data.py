@@ -95,7 +95,8 @@ def _loss_of_steps(
     gap is the mean with these factors, because it is compared with the tolerance of a single inference.
     """
     n = residual.shape[0]
-    scores, own = new_floats(n), new_floats(n)
+    scores = new_floats(n)
+    own = new_floats(n)
     copy_into(scores, target.scores)
     for j in range(n):
         residual[j] = 0.0
@@ -313,9 +314,12 @@ def is_structure(oracle, dims, sizes, n_parts, n_additional, encoded):
     n = len(encoded)
     small = 0.5 / (1.0 + sizes[:, 1].max())
     score_ptr = np.concatenate([[0], np.cumsum(n_parts)])
-    scores, additional, own_values = np.full(score_ptr[-1], -1.0), np.full((n, n_additional), -small), np.empty(n)
+    scores = np.full(score_ptr[-1], -1.0)
+    additional = np.full((n, n_additional), -small)
+    own_values = np.empty(n)
     for i, (slots, additional_slots) in enumerate(encoded):
-        own, own_additional = slots[slots >= 0], additional_slots[additional_slots >= 0]
+        own = slots[slots >= 0]
+        own_additional = additional_slots[additional_slots >= 0]
         scores[score_ptr[i] + own] = 1.0
         additional[i, own_additional] = small
         own_values[i] = len(own) + small * len(own_additional)
@@ -330,7 +334,8 @@ def is_structure(oracle, dims, sizes, n_parts, n_additional, encoded):
         readonly(sizes, np.int64),
     )
     slot_ptr = readonly(np.concatenate([[0], np.cumsum(sizes[:, 0])]), np.int64)
-    slots, values = np.empty(slot_ptr[-1], np.int32), np.empty(n)
+    slots = np.empty(slot_ptr[-1], np.int32)
+    values = np.empty(n)
     map_range(oracle, problems, 0, n, slot_ptr, slots, values)
     return values > own_values - 0.5 * small
 

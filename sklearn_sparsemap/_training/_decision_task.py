@@ -30,7 +30,8 @@ class DecisionTask(Task):
     def __init__(self, problems, loss, base, values, gold, weights, is_shared):
         n, n_parts = values.shape
         self.problems, self.loss, self.base, self.values, self.gold = problems, loss, base, values, gold
-        self.n_outputs, self.weights = 1 if is_shared else n_parts, weights
+        self.n_outputs = 1 if is_shared else n_parts
+        self.weights = weights
         self.row_ptr = np.arange(n + 1) * (n_parts if is_shared else 1)
 
     def take(self, indices):

@@ -85,7 +85,9 @@ class GraphTask(Task):
 
     def __init__(self, row_ptr, graphs, layouts, additional_shapes, n_outputs=1):
         self.row_ptr, self.graphs, self.layouts, self.additional_shapes = row_ptr, graphs, layouts, additional_shapes
-        self.n_outputs, self.n_additional, self.numbers = n_outputs, size_of(additional_shapes), np.arange(len(graphs))
+        self.n_outputs = n_outputs
+        self.n_additional = size_of(additional_shapes)
+        self.numbers = np.arange(len(graphs))
 
     @property
     def varies(self):
@@ -156,7 +158,8 @@ class GraphTask(Task):
             yield samples, rows, GraphBatch(layout, own, np.array(expanded), numbers=np.array(samples))
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
-        residuals, joined = np.empty_like(scores), np.zeros(len(additional))
+        residuals = np.empty_like(scores)
+        joined = np.zeros(len(additional))
         weights = self.weights / self.weights.sum() if mean else self.weights
         total, n_inexact = 0.0, 0
         # Full-batch training solves the same samples again at the next call, so their solutions are stored.

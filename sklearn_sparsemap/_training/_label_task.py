@@ -54,10 +54,13 @@ class LabelTask(Task):
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         weights = self.weights / self.weights.sum() if mean else self.weights
-        losses, residuals = np.empty(len(scores)), np.empty_like(scores)
+        losses = np.empty(len(scores))
+        residuals = np.empty_like(scores)
         joined, n_inexact = np.zeros(len(additional)), 0
         for rows in blocks(*scores.shape, _CELLS if self.graph.is_plain else _SOLVER_CELLS):
-            part, gold, pairs = scores[rows], dense(self.gold[rows]), np.zeros(0)
+            part = scores[rows]
+            gold = dense(self.gold[rows])
+            pairs = np.zeros(0)
             if self.known is None:
                 losses[rows], residuals[rows], pairs, inexact = label_losses(
                     self.loss, self.temperature, self.graph, part, additional, gold, weights[rows], n_jobs
@@ -84,5 +87,6 @@ class LabelTask(Task):
 
     def agreement(self, gold, predicted, weights):
         """Compare label sets by their mean F1, so each set counts as one part."""
-        both, total = (gold & predicted).sum(axis=1), gold.sum(axis=1) + predicted.sum(axis=1)
+        both = (gold & predicted).sum(axis=1)
+        total = gold.sum(axis=1) + predicted.sum(axis=1)
         return weights @ np.where(total > 0, 2.0 * both / np.maximum(total, 1), 1.0), weights.sum()

@@ -48,7 +48,8 @@ class MinibatchOptimizer:
         """
         if not all(array.flags.writeable for array in self.network.arrays):
             # Arrays loaded from a memory map are read-only.
-            self.network, self.rule = self.network.copy(), self.rule.copy()
+            self.network = self.network.copy()
+            self.rule = self.rule.copy()
         self.rates, self.alphas, self.batch_size = rates, alphas, batch_size
         self.n_jobs, self.dropout = n_jobs, dropout
 
@@ -91,7 +92,8 @@ class MinibatchOptimizer:
         if sum(array.size for array in self.network.arrays) >= _MANY_WEIGHTS:
             interruptible(partial(self.rule.step, self.network.arrays, *arguments), lambda: None)
             return
-        network, rule = self.network.copy(), self.rule.copy()
+        network = self.network.copy()
+        rule = self.rule.copy()
         rule.step(network.arrays, *arguments)
         # No handler runs within this call.
         vars(self).update(network=network, rule=rule)
@@ -116,7 +118,8 @@ class LinearMinibatchOptimizer(OnlineOptimizer):
             intercept, additional, coef = np.split(self.store.values, [n_outputs, n_dense])
             scores = features @ coef.reshape(-1, n_outputs) + intercept
             # Inference is in float64 for all types of weights.
-            scores, additional = scores.astype(np.float64, copy=False), additional.astype(np.float64)
+            scores = scores.astype(np.float64, copy=False)
+            additional = additional.astype(np.float64)
             loss, residuals, joined, n_inexact = batch.loss_gradient(scores, additional, self._n_jobs, mean=True)
             intercepts = residuals.sum(axis=0) * self.rule.fit_intercept
             gradient = np.concatenate([intercepts, joined, (features.T @ residuals).ravel()])

@@ -167,7 +167,8 @@ class SparseFeatures:
     def __init__(self, X, n_outputs, n_jobs, rows=None):
         self.rows = rows = make_rows(X) if rows is None else rows
         first, last = rows.indptr[0], rows.indptr[-1]
-        self.n_outputs, self.n_jobs = n_outputs, n_jobs if n_outputs * (last - first) >= _MANY else 1
+        self.n_outputs = n_outputs
+        self.n_jobs = n_jobs if n_outputs * (last - first) >= _MANY else 1
         self._row_cuts = cut_evenly(1.0 + np.diff(rows.indptr), _N_RANGES)
         self._row_costs = n_outputs * np.diff(rows.indptr[self._row_cuts])
         self._cuts = [0, X.shape[1]]
@@ -180,7 +181,9 @@ class SparseFeatures:
 
     def scores(self, model):
         """Return the scores of all rows under a model."""
-        cuts, coef, intercept = self._row_cuts, model.coef.ravel(), readonly(model.intercept)
+        cuts = self._row_cuts
+        coef = model.coef.ravel()
+        intercept = readonly(model.intercept)
         scores = np.empty((cuts[-1], self.n_outputs))
         out = scores.reshape(-1)
         over_ranges(
@@ -196,7 +199,11 @@ class SparseFeatures:
 
         Products of blocks of rows are added up from the first block to the last one; the rest is done after that.
         """
-        m, cuts, residuals, coef, out = self.n_outputs, self._cuts, residuals.ravel(), coef.ravel(), out.reshape(-1)
+        m = self.n_outputs
+        cuts = self._cuts
+        residuals = residuals.ravel()
+        coef = coef.ravel()
+        out = out.reshape(-1)
         if is_first:
             out[:] = 0.0
         over_ranges(
@@ -302,7 +309,8 @@ class BatchObjective(Objective):
 
     def loss_gradient(self, vector, out=None):
         """Return the objective and its gradient at the model in a flat vector; the gradient is written to `out`."""
-        model, gradient = self.unpack(vector), np.empty_like(vector) if out is None else out
+        model = self.unpack(vector)
+        gradient = np.empty_like(vector) if out is None else out
         out, factor = self.unpack(gradient), 1.0 / self.total_weight
         loss, self.unconverged, out.intercept[:], out.additional[:] = 0.0, 0, 0.0, 0.0
         for k, (task, features) in enumerate(self._blocks):

@@ -34,7 +34,8 @@ class PartialTask(StructureTask):
 
     def _complete(self, gold):
         """Return the codes of a structure for each sample that agrees with the known labels: a completion."""
-        codes, known = gold.values.copy(), np.flatnonzero(gold.values != UNKNOWN)
+        codes = gold.values.copy()
+        known = np.flatnonzero(gold.values != UNKNOWN)
         additional = split_flat(np.zeros(self.n_additional) + self.mask, self.additional_shapes)
         allowed = np.zeros((len(codes), self.n_outputs))
         allowed[known] = -np.inf

@@ -77,11 +77,9 @@ def linear_scores(X, model, n_jobs):
     -------
     scores : array of shape (n_rows, n_outputs)
     """
-    coef, intercept, is_narrow = (
-        model.coef,
-        model.intercept.astype(np.float64, copy=False),
-        model.coef.dtype == np.float32,
-    )
+    coef = model.coef
+    intercept = model.intercept.astype(np.float64, copy=False)
+    is_narrow = model.coef.dtype == np.float32
     if is_narrow:
         X = X.astype(np.float32, copy=False)
     if not sparse.issparse(coef) and not sparse.issparse(X):

@@ -221,7 +221,8 @@ class StructureTask(Task):
     def loss_gradient(self, scores, additional, n_jobs):
         targets, memory, cuts = self._of_all_samples
         residuals = scores if self.overwrites_scores else np.array(scores, order="C")
-        out, additional = residuals.reshape(-1), readonly(additional + targets.mask)
+        out = residuals.reshape(-1)
+        additional = readonly(additional + targets.mask)
         sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
         over_ranges(
             lambda start, stop: _residuals_of_ranges(

@@ -388,7 +388,8 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
 
     def _warn_if_refitted(self, model):
         """Warn if the weights of the model are not those of the calibration; its thresholds then say nothing."""
-        found, known = sums_of_weights(model), getattr(self, "_weights", None)
+        found = sums_of_weights(model)
+        known = getattr(self, "_weights", None)
         # Files of earlier versions lack this attribute.
         if known is None or (
             len(found) == len(known) and np.allclose(found, known, _ROUNDING, _ROUNDING * np.max(np.abs(known)))
@@ -471,7 +472,9 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
 
     def _lists(self, nonconformity, limits, most):
         """Return the best structures of each sample: those within its limit and one more, at most `most`."""
-        lists, left, size = [None] * len(nonconformity), list(range(len(nonconformity))), min(_FIRST, most)
+        lists = [None] * len(nonconformity)
+        left = list(range(len(nonconformity)))
+        size = min(_FIRST, most)
         while left:
             for i, own in zip(left, nonconformity.n_best(left, size)):
                 lists[i] = own

@@ -89,10 +89,12 @@ class ScoredStructures:
         if self.is_empty.all():
             self.scores = []
             return
-        X, self.task = (X if X.lengths.all() else rows_only(X)), model._task(X)
+        X = X if X.lengths.all() else rows_only(X)
+        self.task = model._task(X)
         scores, additional = model._scores(self.task, X, model._current, argmax)
         shaped = list(self.task.in_shapes(scores))
-        self.scores, self.shapes = [s.ravel() for s in shaped], [s.shape for s in shaped]
+        self.scores = [s.ravel() for s in shaped]
+        self.shapes = [s.shape for s in shaped]
         self.additional, self._joined = split_flat(additional, self.task.additional_shapes), additional
         self.varies = [not self.structure.fixed_size] * len(shaped)
 
@@ -245,7 +247,8 @@ class ScoredLabelSets:
         self.model, self.graph, network = model, model._graph, model._learned.model
         if argmax == "gibbs":
             # Calibrated log odds include the scores of edges.
-            scores, self.edge_scores = model._calibration.log_odds(model._evidence(network, X)), np.zeros(0)
+            scores = model._calibration.log_odds(model._evidence(network, X))
+            self.edge_scores = np.zeros(0)
             if len(self.graph.edges):
                 self.graph = LabelGraph(self.graph.n_labels, self.graph.edges[:0], self.graph.constraints)
         else:
@@ -312,5 +315,6 @@ class ScoredLabelSets:
                 f"y has shape {y.shape}; it must be an indicator matrix of shape {(len(self.scores), n_labels)}"
             )
         closed, _ = add_ancestors(read_indicator(y), self.graph.constraints)
-        rows, wrong = closed.toarray() > 0.0, self.graph.violated(closed)
+        rows = closed.toarray() > 0.0
+        wrong = self.graph.violated(closed)
         return [None if is_wrong else row for row, is_wrong in zip(rows, wrong)]

@@ -80,7 +80,8 @@ class Nonconformity:
         found = []
         for i, (structures, totals) in zip(chosen, self.samples.n_best(chosen, self.scores, k)):
             nonconformity = self._of_totals(i, np.array(totals, np.float64))
-            order, values = np.argsort(nonconformity, kind="stable").tolist(), nonconformity.tolist()
+            order = np.argsort(nonconformity, kind="stable").tolist()
+            values = nonconformity.tolist()
             found.append([(structures[place], values[place]) for place in order])
         return found
 

@@ -151,7 +151,8 @@ def _one_hot(codes, n_values):
     if not sparse.issparse(codes):
         return np.where(np.isnan(codes), np.nan, codes == np.arange(n_values))
     codes = codes.toarray()[:, 0]
-    known, missing = np.flatnonzero(~np.isnan(codes)), np.flatnonzero(np.isnan(codes))
+    known = np.flatnonzero(~np.isnan(codes))
+    missing = np.flatnonzero(np.isnan(codes))
     rows = np.concatenate([known, np.repeat(missing, n_values)])
     columns = np.concatenate([codes[known].astype(np.int64), np.tile(np.arange(n_values), len(missing))])
     values = np.where(np.arange(len(rows)) < len(known), 1.0, np.nan)
@@ -327,7 +328,8 @@ class ArffRows:
         return self._sparse_entries(names) if self.is_sparse else self._dense_entries(names, ends_with_classes)
 
     def _dense_entries(self, names, ends_with_classes):
-        n_columns, rows = len(names), _split_all(self.rows)
+        n_columns = len(names)
+        rows = _split_all(self.rows)
         for i, row in enumerate(rows):
             if len(row) != n_columns:
                 fault, remedy = f"has {len(row)} values for {n_columns} attributes", "give one for each"
@@ -386,7 +388,8 @@ class ArffRows:
             return texts
         texts = list(texts)
         for k in np.flatnonzero(np.isin(columns, list(codes))).tolist():
-            own, text = codes[int(columns[k])], texts[k].strip()
+            own = codes[int(columns[k])]
+            text = texts[k].strip()
             if text != _MISSING or text in own:
                 word = text_of(text)
                 number = _NUMBER.fullmatch(word.strip()) and word not in own

@@ -91,7 +91,8 @@ def load_conllu(
     >>> heads
     [array([2, 0])]
     """
-    fields, kept = _check_fields(fields), deque()
+    fields = _check_fields(fields)
+    kept = deque()
 
     def sentences_of(path):
         sentence, lines, name = [], [], name_of(path)

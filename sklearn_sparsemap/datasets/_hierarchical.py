@@ -183,7 +183,8 @@ def _edges_of_path(name, path):
 
 
 def _indicator(table, rows, names, parents):
-    index, Y = {name: i for i, name in enumerate(names)}, np.zeros((len(rows), len(names)), np.int64)
+    index = {name: i for i, name in enumerate(names)}
+    Y = np.zeros((len(rows), len(names)), np.int64)
     for i, row in enumerate(rows):
         for name in row.split("@"):
             place = index.get(name.strip())

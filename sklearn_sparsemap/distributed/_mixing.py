@@ -201,7 +201,8 @@ class ParameterMixing(CallbackSupportMixin, DocLinkMixin, PickleMixin, BaseEstim
             If `client` is an address, and dask.distributed is not installed.
         """
         check_parameters(self)
-        source, rng = Source(X, y), check_random_state(self.random_state)
+        source = Source(X, y)
+        rng = check_random_state(self.random_state)
         engine = engine_for(self.client, self.n_jobs, source.lazy)
         try:
             training = Training(self, engine, source, classes, rng)

@@ -81,7 +81,8 @@ def learn(phase, blank, state, shard, turn):
     """Learn from a piece of a shard, starting from the common state; return the `Outcome`."""
     # All pieces of a round have the same order of samples.
     key = [turn.seed, phase.number, turn.round, shard.number]
-    rng, dropout = np.random.RandomState(key), np.random.RandomState([*key, turn.piece])
+    rng = np.random.RandomState(key)
+    dropout = np.random.RandomState([*key, turn.piece])
     estimator = phase.restore(blank, state.without_history(), dropout)
     optimizer, n_samples, loss, weight = estimator._learned.optimizer, 0, 0.0, 0.0
     estimator._reset_pass()

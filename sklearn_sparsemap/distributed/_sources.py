@@ -97,7 +97,8 @@ class Source:
         n_held = int(np.ceil(held * n))
         _check_enough(n - n_held, n_shards, "partitions")
         order = rng.permutation(n) if n_held else np.arange(n)
-        held_places, places = np.sort(order[:n_held]), np.sort(order[n_held:])
+        held_places = np.sort(order[:n_held])
+        places = np.sort(order[n_held:])
 
         def make_shard(k, indices):
             return engine.submit(Shard, k, [f"partitions[{i}]" for i in indices], *(parts[i] for i in indices))

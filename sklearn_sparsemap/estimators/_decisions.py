@@ -281,7 +281,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         solver = self._resolve_solver()
         X = self._check_X(X, reset=True)
         structures, values = check_training(self.structure, X, y)
-        weights, rng = check_sample_weight(sample_weight, len(values)), check_random_state(self.random_state)
+        weights = check_sample_weight(sample_weight, len(values))
+        rng = check_random_state(self.random_state)
         self._structure, self._shape, is_shared = self.structure, values.shape[1:], X.ndim > 2
         self.scale_ = mean_size(values, None if sample_weight is None else weights)
         flat = values.reshape(len(values), -1) / self.scale_
@@ -297,7 +298,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
             rows, held = (rows[part] for part in hold_out(self, len(rows), rng))
             own = [structures[i] for i in held] if isinstance(structures, list) else structures
             validate = partial(self._validate, X[held], values[held], own, weights[held])
-        features, weights = rows_of(X[rows]), relative(weights[rows])
+        features = rows_of(X[rows])
+        weights = relative(weights[rows])
         of_samples = None if sample_weight is None else weights
         self._start = start = ridge(features, flat[rows], self.alpha, self.fit_intercept, of_samples)
         base = (features @ start.coef + start.intercept).reshape(len(rows), -1)

@@ -45,7 +45,9 @@ def restore_on_error(method: Method, in_place: bool = False) -> Method:
     @wraps(method)
     def guarded(estimator, *args, **kwargs):
         with turn_to_train(estimator) if in_place else nullcontext():
-            working, before, is_kept = object.__new__(type(estimator)), vars(estimator).copy(), True
+            working = object.__new__(type(estimator))
+            before = vars(estimator).copy()
+            is_kept = True
             working.__dict__ = before.copy()
             try:
                 result = method(working, *args, **kwargs)

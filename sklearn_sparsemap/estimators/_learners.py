@@ -381,7 +381,10 @@ def total_variance(X, weights):
     weights : array of shape (n_rows,)
         Equivalent to repetitions of rows.
     """
-    n_rows, total, squares, is_sparse = X.shape[0], weights.sum(), 0.0, sparse.issparse(X)
+    n_rows = X.shape[0]
+    total = weights.sum()
+    squares = 0.0
+    is_sparse = sparse.issparse(X)
     if is_sparse and not X.has_canonical_format:
         # It may be the user's matrix.
         X = X.copy()
@@ -442,7 +445,8 @@ def weigh_by_visits(task):
 
 def learn_online(estimator, task, X, model, max_iter, rng):
     """Return the learner of AdaGrad or MIRA over all samples, starting from `model`."""
-    columns, is_sparse = find_duplicates(X.values, model.coef) if task.sequential else None, sparse.issparse(model.coef)
+    columns = find_duplicates(X.values, model.coef) if task.sequential else None
+    is_sparse = sparse.issparse(model.coef)
     if columns is not None:
         shape = len(columns.multiplicity), task.n_outputs
         large = is_sparse and np.prod(shape) > _max_dense(task.n_outputs, _MAX_DENSE)
@@ -459,7 +463,8 @@ def make_epoch(estimator, optimizer, task, X, rng, remember=True):
     Inference ends at a duality gap relative to the mean loss of the previous visit or, in the first visit, of the
     previous part.
     """
-    epoch, visits = task.epochs(optimizer, X, remember), 1 if task.visits is None else task.visits
+    epoch = task.epochs(optimizer, X, remember)
+    visits = 1 if task.visits is None else task.visits
     order = np.repeat(np.arange(len(X)), visits)
     total_weight = task.weights[order].sum()
     is_rough = task.sequential and task.form.quadratic

@@ -217,7 +217,8 @@ class Monitor:
         # With few samples, scores can be constant for epochs: at the start no label may be predicted.
         falls = self.held_out_loss is not None and held_out_loss < self._lowest - self._min_decrease()
         self._without_improvement = 0 if value > self._best or falls else self._without_improvement + 1
-        self._best, self._lowest = max(self._best, value), min(self._lowest, held_out_loss)
+        self._best = max(self._best, value)
+        self._lowest = min(self._lowest, held_out_loss)
         return self._without_improvement >= self.estimator.n_iter_no_change
 
     def _has_stalled(self):

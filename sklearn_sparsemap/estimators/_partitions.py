@@ -260,7 +260,8 @@ class PartitionsMixin:
 
     def _agreement_on(self, source, model):
         """Return the agreement of a model's predictions with partitions; see `Task.agreement`."""
-        shadow, total = view_of(self), np.zeros(2)
+        shadow = view_of(self)
+        total = np.zeros(2)
         shadow._learned = FittedState(model)
         for X, y in source.parts():
             total += shadow._agreement_with(X, y)

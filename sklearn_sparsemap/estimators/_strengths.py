@@ -58,7 +58,8 @@ def choose_strength(alphas, losses, results):
         Between two strengths, results are interpolated.
     """
     lowest = minimum_of_curve(losses * (1.0 + MIN_DECREASE) ** np.arange(len(losses)))
-    k, following = int(lowest), min(int(lowest) + 1, len(losses) - 1)
+    k = int(lowest)
+    following = min(int(lowest) + 1, len(losses) - 1)
     fraction = lowest - k
     low, high = alphas[k], alphas[following]
     chosen = [a + fraction * (b - a) for a, b in zip(results[k], results[following])]
@@ -85,7 +86,8 @@ def nearest_to_usual(usual, usual_losses, best, best_losses):
     1984, section 3.4.3), for paired differences.
     """
     gains = usual_losses - best_losses
-    gain, error = gains.sum(), np.sqrt(len(gains)) * gains.std(ddof=1)
+    gain = gains.sum()
+    error = np.sqrt(len(gains)) * gains.std(ddof=1)
     if gain <= error:
         return usual
     return float(usual * (best / usual) ** (1.0 - np.sqrt(error / gain)))
@@ -99,7 +101,8 @@ def minimum_of_curve(losses):
     losses : sequence of float
         The curve at 0, 1, and so on.
     """
-    best, last = int(np.argmin(losses)), len(losses) - 1
+    best = int(np.argmin(losses))
+    last = len(losses) - 1
     if last < 2:
         return float(best)
     middle = min(max(best, 1), last - 1)

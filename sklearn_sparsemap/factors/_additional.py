@@ -70,7 +70,8 @@ class AdditionalScores:
             if name in self._featured_names.get(factor.name, ()):
                 parts, _ = self._of_features.setdefault((factor.name, name), ([], first))
                 parts.append(start + np.arange(prod(shape)))
-            first, start = first + prod(given[name]), start + prod(shape)
+            first = first + prod(given[name])
+            start = start + prod(shape)
 
     def of_features(self):
         """Return (indices, first weight) of the scores that come from features, by the names of factor and score."""

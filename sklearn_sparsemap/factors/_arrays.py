@@ -33,10 +33,14 @@ def graph_arrays(graph, factors, n_variables, scores, number_of):
         _add_factor(columns, factor, scores.add(factor), number_of)
         _add_rows(columns, factor, number, first_link)
         number, first_link = number + factor.count, first_link + factor.literals.size
-    kinds, links, link_ptr = join(columns["factor_types"]), join(columns["links"]), _ptr(join(columns["lengths"]))
+    kinds = join(columns["factor_types"])
+    links = join(columns["links"])
+    link_ptr = _ptr(join(columns["lengths"]))
     if not are_indices(links, n_variables):
         raise ValueError("a factor has a variable that the graph does not have; take those of graph.variables")
-    signs, structures, pairs = join(columns["signs"], float), np.flatnonzero(kinds == STRUCTURE), kinds == PAIR
+    signs = join(columns["signs"], float)
+    structures = np.flatnonzero(kinds == STRUCTURE)
+    pairs = kinds == PAIR
     ends = link_ptr[:-1][pairs][:, None] + [0, 1]
     return GraphArrays(
         factor_types=readonly(kinds, np.int64),

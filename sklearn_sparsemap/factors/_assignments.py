@@ -87,7 +87,8 @@ def read_assignment(graph, layout, y, partly=False):
         raise ValueError(f"found arrays named {sorted(y)}, but the graph has {graph.names}")
     parts = []
     for name, shape in graph.shapes.items():
-        n_states, whole = graph.n_states.get(name), layout.structured.get(name)
+        n_states = graph.n_states.get(name)
+        whole = layout.structured.get(name)
         array = _as_array(y.get(name, np.full(shape, np.nan)), name, shape, n_states)
         if array.dtype == object:
             # The entries are bools and ints, or None, which becomes NaN.

@@ -431,7 +431,9 @@ class FactorGraph(HasContent):
             (name, tuple(shape.items()) if isinstance(shape, dict) else shape) for name, shape in sorted(given.items())
         )
         featured = {owner: tuple(names) for owner, names in self.features.items()}
-        key, plain, version = (key, tuple(sorted(featured.items()))), self._plain, self.version()
+        key = (key, tuple(sorted(featured.items())))
+        plain = self._plain
+        version = self.version()
         if plain._laid_out != version:
             plain._layouts, plain._laid_out = {}, version
         if key not in plain._layouts:

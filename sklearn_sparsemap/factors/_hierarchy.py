@@ -178,7 +178,8 @@ class Hierarchy(LabelConstraint):
             If `Y` is no matrix of zeros and ones, the number of columns is not that of the labels, or their names are
             not known.
         """
-        names, columns = self._names(classes), column_names(Y)
+        names = self._names(classes)
+        columns = column_names(Y)
         # Raises ValueError if the columns have other names.
         in_order(Y, names)
         names = columns if columns is not None and set(columns) == set(names) else names
@@ -235,7 +236,8 @@ class Hierarchy(LabelConstraint):
         for j in range(len(names)):
             index.setdefault(j, j)
         pairs = self.pairs(names)
-        known_pairs, endings = set(pairs), _Endings(names)
+        known_pairs = set(pairs)
+        endings = _Endings(names)
         if is_table(samples) or _are_levels(samples):
             rows = _rows_of_levels(samples)
             samples = [["/".join(levels)] if levels else [] for levels in rows]

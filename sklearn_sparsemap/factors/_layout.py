@@ -67,7 +67,9 @@ class Layout(VariableArrays):
     def __init__(self, graph, variable_shapes, factors, given, featured):
         # A copy of the lists, because the graph may grow after this layout is made.
         self.graph = graph
-        self.variable_shapes, self.factors, self.n_states = dict(variable_shapes), list(factors), dict(graph.n_states)
+        self.variable_shapes = dict(variable_shapes)
+        self.factors = list(factors)
+        self.n_states = dict(graph.n_states)
         self.single = len(variable_shapes) == 1
         self._given, self.featured, self._features = given, featured, {}
         self.structured, self.oracles, self.polytope_solvers = graph._structured, [], []

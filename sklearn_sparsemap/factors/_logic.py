@@ -197,7 +197,8 @@ class OrOut(Factor):
 
     def rows(self) -> list[tuple]:
         coefs = self.coefficients
-        n, one_input = len(coefs) - 1, np.array([1.0, -1.0])
+        n = len(coefs) - 1
+        one_input = np.array([1.0, -1.0])
         rows = [(np.array([i, n]), one_input, 0.0, 0.0, np.inf) for i in range(n)]
         return [*rows, (np.arange(n + 1), coefs, 0.0, -np.inf, 0.0)]
 
@@ -277,7 +278,8 @@ class Pair(Factor):
         tied: bool = False,
     ) -> None:
         # There may be no pairs: a chain of one step has no neighbours.
-        self.first, self.second = as_literals(first, "Pair", True), as_literals(second, "Pair", True)
+        self.first = as_literals(first, "Pair", True)
+        self.second = as_literals(second, "Pair", True)
         if self.first._graph is not self.second._graph:
             raise ValueError("Pair mixes the variables of two graphs; a factor joins variables of one graph")
         self.shape = first.shape if isinstance(first, Variables) else (self.first.size,)
@@ -404,7 +406,8 @@ class StructureFactor(Factor):
         """Return the best structure without additional scores, in its own form."""
         dims = readonly(self.structure.dims(self.shape, {}), np.int64)
         n_slots, n_additional_slots, n_work = self.structure.sizes(dims)
-        slots, none = np.empty(n_slots, np.int32), np.empty(n_additional_slots, np.int32)
+        slots = np.empty(n_slots, np.int32)
+        none = np.empty(n_additional_slots, np.int32)
         self.structure.oracle(readonly(scores.ravel()), readonly(np.zeros(0)), dims, np.zeros(n_work), slots, none)
         return self.structure.decode(slots, dims)
 

@@ -94,7 +94,8 @@ class _Counted(LabelConstraint):
             return low, high
         # A bound above the sum of all literals is vacuous, and a large one would cost precision.
         total = self.coefficients.sum()
-        low, high = self._without_rounding(low / self.unit, total), self._without_rounding(high / self.unit, total)
+        low = self._without_rounding(low / self.unit, total)
+        high = self._without_rounding(high / self.unit, total)
         return low, min(high, total) if high < np.inf else high
 
     def _without_rounding(self, bound, total):
@@ -347,7 +348,8 @@ def Iff(a: Any, b: Any, *, name: str | None = None) -> Exactly | Condition:
     if isinstance(a, Variables | Condition) or isinstance(b, Variables | Condition):
         if name is not None:
             raise ValueError(f"Iff of variables has no name; write graph.add(Iff(a, b), name={name!r})")
-        one, other = as_condition(a), as_condition(b)
+        one = as_condition(a)
+        other = as_condition(b)
         return (one >> other) & (other >> one)
     return Exactly([a, ~(b if isinstance(b, Label) else Label(b))], 1, name=name)
 

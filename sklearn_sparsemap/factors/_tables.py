@@ -102,8 +102,10 @@ class PairTable(Factor):
         tied: bool = False,
         features: ArrayLike | None = None,
     ) -> None:
-        self.name, self.tied = check_name(name, "PairTable"), bool(tied)
-        first, second = _whole_variables(first), _whole_variables(second)
+        self.name = check_name(name, "PairTable")
+        self.tied = bool(tied)
+        first = _whole_variables(first)
+        second = _whole_variables(second)
         if first._graph is not second._graph:
             raise ValueError("PairTable mixes the variables of two graphs; a factor joins variables of one graph")
         if first.shape != second.shape:

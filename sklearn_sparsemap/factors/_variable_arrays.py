@@ -101,7 +101,8 @@ class VariableArrays:
             return flat
         if not self.mixes:
             return np.bincount(self.expand, flat, minlength=self.n_joined)
-        plain, mixed = flat.copy(), np.zeros(self.n_joined)
+        plain = flat.copy()
+        mixed = np.zeros(self.n_joined)
         for indices, first, features in self.mixes:
             products = features.T @ flat[indices].reshape(features.shape[0], _width(flat[indices], features))
             mixed[first : first + products.size] += products.ravel()

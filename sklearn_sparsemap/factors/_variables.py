@@ -252,7 +252,8 @@ class WeightedSum:
         if not np.isfinite(weights).all():
             raise ValueError(f"the weights of a sum must be finite; got {weights.tolist()}")
         weights = weights.ravel()
-        nonzero, is_whole = np.abs(weights[weights != 0.0]), (weights == np.rint(weights)).all()
+        nonzero = np.abs(weights[weights != 0.0])
+        is_whole = (weights == np.rint(weights)).all()
         is_exact = is_whole and np.abs(weights).max(initial=0.0) <= MAX_WHOLE
         if nonzero.size and nonzero.max() > _MAX_RATIO * nonzero.min() and not is_exact:
             raise ValueError(

@@ -64,7 +64,8 @@ def map_problems(structure, problems, *, n_jobs=None, many=True, check=True):
     values : array of shape (n_problems,)
     """
     slot_ptr = offsets(problems.sizes[:, 0])
-    slots, values = np.empty(slot_ptr[-1], np.int32), np.empty(len(problems.sizes))
+    slots = np.empty(slot_ptr[-1], np.int32)
+    values = np.empty(len(problems.sizes))
     over_ranges(
         lambda start, stop: map_range(structure.oracle, problems, start, stop, slot_ptr, slots, values),
         _n_parts(problems),
@@ -162,7 +163,8 @@ def marginal_problems(structure, problems, *, n_jobs=None, many=True):
     """
     oracle, lengths = structure.marginal_oracle, problems.additional_stop - problems.additional_start
     expected_ptr = offsets(lengths)
-    marginals, expected = np.empty(len(problems.scores)), np.empty(expected_ptr[-1])
+    marginals = np.empty(len(problems.scores))
+    expected = np.empty(expected_ptr[-1])
     log_partition = np.empty(len(problems.sizes))
     over_ranges(
         lambda start, stop: marginals_range(

@@ -129,7 +129,8 @@ class MixedDecisions:
         return MixedDecisions([self._structures[i] for i in rows], self._shape)
 
     def argmax(self, name, scores, n_jobs=None):
-        marginals, values = np.empty_like(scores), np.empty(len(scores))
+        marginals = np.empty_like(scores)
+        values = np.empty(len(scores))
         for rows, own in self._groups:
             with naming("scores", "scores[{}]", rows):
                 marginals[rows], values[rows] = own.argmax(name, scores[rows], n_jobs)

@@ -56,7 +56,8 @@ class Forest:
         """
         scores = readonly(scores, np.float64)
         known = readonly(np.zeros((0, scores.shape[1])) if known is None else known, np.float64)
-        out, blocks = np.empty(scores.shape), np.empty((len(scores) * keep_blocks, scores.shape[1]), np.int64)
+        out = np.empty(scores.shape)
+        blocks = np.empty((len(scores) * keep_blocks, scores.shape[1]), np.int64)
         self._over(lambda start, stop: project_range(
             self.order, self.parents, scores, known, start, stop, out, blocks
         ), scores, n_jobs)  # fmt: skip
@@ -94,9 +95,11 @@ class Forest:
         The recursion goes from the leaves up. Either a label is off with all labels below it, or it is on and the
         labels below it are free.
         """
-        below, total = np.zeros(scores.shape), np.zeros(len(scores))
+        below = np.zeros(scores.shape)
+        total = np.zeros(len(scores))
         for label in self.order[::-1].tolist():
-            log_sum, parent = np.logaddexp(0.0, scores[:, label] + below[:, label]), int(self.parents[label])
+            log_sum = np.logaddexp(0.0, scores[:, label] + below[:, label])
+            parent = int(self.parents[label])
             if parent < 0:
                 total += log_sum
             else:
@@ -138,7 +141,8 @@ def n_best_in_forest(scores, forest, k):
     sets : bool array of shape (n_keys, n_labels)
         The best first; fewer than `k` if fewer exist.
     """
-    n_labels, root = len(scores), len(scores)
+    n_labels = len(scores)
+    root = len(scores)
     nothing = np.zeros(1), np.zeros((1, n_labels), bool)
     best = [nothing] * (n_labels + 1)
     for label in forest.order[::-1].tolist():

@@ -57,7 +57,9 @@ class LabelGraph:
 
     def __init__(self, n_labels, edges, constraints=()):
         # The edges are read-only, because the layout is made from them later.
-        self.n_labels, self.edges, self.constraints = n_labels, readonly(edges, np.int64), list(constraints)
+        self.n_labels = n_labels
+        self.edges = readonly(edges, np.int64)
+        self.constraints = list(constraints)
         # Whether labels are independent, so that all inference has a closed form.
         self.is_plain = not self.constraints and not len(self.edges)
         if self.edges.shape != (len(self.edges), 2) or not are_indices(self.edges.ravel(), n_labels):
@@ -98,7 +100,8 @@ class LabelGraph:
         if self.is_plain or self.forest is not None:
             u = np.clip(scores, 0.0, 1.0) if self.is_plain else self._projected(scores, None, n_jobs)
             return _solution(scores, u)
-        keep, parts = "all" if self.constraints else "marginals", []
+        keep = "all" if self.constraints else "marginals"
+        parts = []
         for problems in self._chunks(scores, edge_scores, self.n_labels + (keep == "all") * len(self.edges)):
             parts.append(problems.sparsemap(tol, _MAX_ITER, n_jobs=n_jobs, keep=keep))
         return self._joined(parts)
@@ -147,7 +150,9 @@ class LabelGraph:
         """
         if not len(self.edges):
             return np.zeros(0), np.zeros(len(gold))
-        residuals, gold_scores, arrays = np.zeros(len(self.edges)), np.zeros(len(gold)), self._layout.arrays
+        residuals = np.zeros(len(self.edges))
+        gold_scores = np.zeros(len(gold))
+        arrays = self._layout.arrays
         marginals = solution.marginals if solution.joint is None else np.zeros_like(gold)
         add_pair_residuals(
             *map(readonly, (marginals, gold, weights)), arrays.slot_ptr, arrays.slots, arrays.pair_ends,
@@ -224,7 +229,8 @@ class LabelGraph:
     def _is_feasible(self, constraints):
         if not constraints:
             return True
-        alone, nothing = LabelGraph(self.n_labels, self.edges[:0], constraints), np.zeros((1, self.n_labels))
+        alone = LabelGraph(self.n_labels, self.edges[:0], constraints)
+        nothing = np.zeros((1, self.n_labels))
         (problem,) = alone._chunks(nothing, None, self.n_labels)
         return assign_exactly(problem, nothing[0], nothing[0] > 0.0).value > -np.inf
 

@@ -68,7 +68,10 @@ def rescale_masks(problems):
     levels, ordinary = _find_levels(np.unique(values[is_low])[::-1], ordinary, float(n_slots), margin)
     if not levels:
         return problems, None
-    moved, number, raises, reach = values.copy(), np.zeros(len(values), np.int64), [], ordinary
+    moved = values.copy()
+    number = np.zeros(len(values), np.int64)
+    raises = []
+    reach = ordinary
     for top, bottom, _ in levels:
         here = is_low & (values <= top) & (values >= bottom)
         enough = n_slots * (2.0 * reach + (top - bottom)) + margin

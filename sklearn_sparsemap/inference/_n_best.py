@@ -107,8 +107,10 @@ def n_best_of_problems(structure, problems, k, n_jobs=None, many=True, given=Non
     given : Problems, default=None
         Problems with the scores that are returned. By default `problems`.
     """
-    counts, limit = np.zeros(len(problems.sizes), np.int64), np.array([min(int(k), _LARGEST_K)])
-    search, n_parts = partial(structure.n_best, problems, limit, counts), np.diff(problems.score_ptr)
+    counts = np.zeros(len(problems.sizes), np.int64)
+    limit = np.array([min(int(k), _LARGEST_K)])
+    search = partial(structure.n_best, problems, limit, counts)
+    n_parts = np.diff(problems.score_ptr)
     pools = over_ranges(search, n_parts, n_jobs, limit=limit)
     check_feasible(counts > 0, many, structure, problems)
     slots, values = pools[0] if len(pools) == 1 else map(np.concatenate, zip(*pools))

@@ -19,7 +19,8 @@ from ..structures._base import check_structure
 from ._masks import ORDINARY, rescale_masks
 
 # The shape ids, and the offsets in the additional scores, of a batch of one problem.
-_FIRST, _START = np.zeros(1, np.int64), readonly(np.zeros(1), np.int64)
+_FIRST = np.zeros(1, np.int64)
+_START = readonly(np.zeros(1), np.int64)
 
 
 class ProblemShape(NamedTuple):
@@ -83,7 +84,9 @@ def problems_of_few(structure, scores, row_ptr, additional):
     ValueError
         If there are no scores for a sample of some number of rows.
     """
-    n_samples, n_outputs, n_additional = len(row_ptr) - 1, scores.shape[1], len(additional)
+    n_samples = len(row_ptr) - 1
+    n_outputs = scores.shape[1]
+    n_additional = len(additional)
     given = structure.learned_shapes(n_outputs)
     layouts = []
     for first, last in pairwise(row_ptr):
@@ -332,7 +335,9 @@ def _join_additional(structure, shapes, additional, per_sample, label):
     """
     # Samples of equal shapes share additional scores, unless these differ between samples.
     numbers, problem_shapes, shape_ids, shared, ends = {}, [], np.empty(len(shapes), np.int64), {}, []
-    pieces, stop, n_joined = [np.zeros(0)], np.empty(len(shapes), np.int64), 0
+    pieces = [np.zeros(0)]
+    stop = np.empty(len(shapes), np.int64)
+    n_joined = 0
     for i, shape in enumerate(shapes):
         if not per_sample and shape in numbers:
             shape_ids[i] = numbers[shape]
@@ -365,9 +370,11 @@ def _join_additional(structure, shapes, additional, per_sample, label):
 def _join_scores(scores, ndim, name=None):
     """Check the scores of samples; return a flat, concatenated copy, and their shapes."""
     if type(scores) is np.ndarray and scores.dtype.kind in "fiub" and scores.size:
-        flat, shapes = np.array(scores, np.float64).ravel(), [scores.shape[1:]] * len(scores)
+        flat = np.array(scores, np.float64).ravel()
+        shapes = [scores.shape[1:]] * len(scores)
     elif all(type(s) is np.ndarray and s.dtype == np.float64 and s.ndim == ndim and s.size for s in scores):
-        flat, shapes = np.concatenate(scores, axis=None), [s.shape for s in scores]
+        flat = np.concatenate(scores, axis=None)
+        shapes = [s.shape for s in scores]
     else:
         arrays = [check_scores(s, ndim, name or f"scores[{i}]") for i, s in enumerate(scores)]
         return np.concatenate(arrays, axis=None), [array.shape for array in arrays]
@@ -408,7 +415,8 @@ def _is_per_sample(value, structure, shapes, name):
     except ValueError:
         # A ragged list, which is refused later.
         return False
-    axes, n = {len(shape) for shape in accepted}, len(first)
+    axes = {len(shape) for shape in accepted}
+    n = len(first)
     # Arrays in a list are those of the samples. Numbers in nested lists are one array.
     is_one = is_array or not any(isinstance(own, np.ndarray) for own in value)
     if is_one and n in axes and n + 1 in axes:

@@ -33,7 +33,8 @@ def draw_structures(structure, sample, n, rng):
 
 def _draw_slots(structure, sample, n, rng):
     """Draw the part at each place from its marginals, given the parts at earlier places."""
-    places, bonus = structure.exclusive_parts(sample.dims), _bonus_for(sample)
+    places = structure.exclusive_parts(sample.dims)
+    bonus = _bonus_for(sample)
     additional = sample.split_additional(sample.additional)
     # Draws with the same parts so far are grouped, because they have the same problem.
     groups = [(np.arange(n), sample.scores.copy(), ())]

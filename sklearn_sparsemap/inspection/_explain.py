@@ -53,7 +53,8 @@ class Explanation:
         self.quantity = quantity
         self.parts_of = [PREDICTED] * len(entries) if parts_of is None else list(parts_of)
         entries = np.array([(*entry, part_of) for entry, part_of in zip(entries, self.parts_of, strict=True)], _ENTRY)
-        self.names, self.labels = entries["name"].tolist(), entries["label"].tolist()
+        self.names = entries["name"].tolist()
+        self.labels = entries["label"].tolist()
         self.rows, self.contributions = entries["row"], entries["contribution"]
         self._entries = entries
 
@@ -230,7 +231,9 @@ def _of_structures(model, x, against, feature_names):
     own = [((shown[part], -1, None, sign * float(additional[part])), sign) for part, sign in joint if additional[part]]
     entries += own
     sides = [PREDICTED if sign > 0.0 else RIVAL for _, sign in entries]
-    entries, first, rival = [entry for entry, _ in entries], last._as_labels(first), last._as_labels(rival)
+    entries = [entry for entry, _ in entries]
+    first = last._as_labels(first)
+    rival = last._as_labels(rival)
     if structure.is_flat:
         return Explanation(first, rival, float(sum(values)), _joined(entries, first))
     return Explanation(first, rival, float(sum(values)), entries, sides)

@@ -36,16 +36,20 @@ def _flat(array, n_axes):
 def _as_solved(handle, scores, additional, rows):
     """Solve a flat batch of at least one sample. Results of invalid samples are NaN."""
     shared = len(additional) > 1 and (additional == additional[:1]).all()
-    scores, additional = scores.astype(np.float64), additional.astype(np.float64)
+    scores = scores.astype(np.float64)
+    additional = additional.astype(np.float64)
     additional = additional[:1] if shared else additional
     return solve_valid(operator(int(handle.flat[0])), scores, additional, rows.astype(np.int64))
 
 
 def _solve_on_host(n_axes, handle, scores, additional, rows):
     lead = scores.shape[: scores.ndim - n_axes + 1]
-    own, extra, flat_rows = _flat(scores, n_axes), _flat(additional, 2), _flat(rows, 2)
+    own = _flat(scores, n_axes)
+    extra = _flat(additional, 2)
+    flat_rows = _flat(rows, 2)
     if not len(own):
-        found, keys = (own, extra, np.zeros(0)), np.zeros((0, 2), np.int32)
+        found = (own, extra, np.zeros(0))
+        keys = np.zeros((0, 2), np.int32)
     else:
         solved = _as_solved(np.asarray(handle), own, extra, flat_rows)
         found, keys = (solved.marginals, solved.additional, solved.values), remember(solved, own)
@@ -54,10 +58,12 @@ def _solve_on_host(n_axes, handle, scores, additional, rows):
 
 
 def _multiply_on_host(n_axes, handle, scores, additional, rows, keys, directions):
-    own, joined = _flat(scores, n_axes), _flat(directions, 2).astype(np.float64)
+    own = _flat(scores, n_axes)
+    joined = _flat(directions, 2).astype(np.float64)
     if not len(own):
         return np.zeros_like(directions)
-    n_parts, out = prod(own.shape[1:]), np.empty(joined.shape)
+    n_parts = prod(own.shape[1:])
+    out = np.empty(joined.shape)
     known = recall(_flat(keys, 2), own)
     if known is None:
         solved = _as_solved(np.asarray(handle), own, _flat(additional, 2), _flat(rows, 2))

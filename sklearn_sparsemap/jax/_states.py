@@ -17,7 +17,9 @@ _MAX_BYTES = 1 << 26
 # number of stored batches; small ones take about 30 kB, with the operator of a graph that is no longer used elsewhere
 _MOST = 1024
 
-_lock, _numbers, _states = hold_around_forks(threading.Lock()), count(1), OrderedDict()
+_lock = hold_around_forks(threading.Lock())
+_numbers = count(1)
+_states = OrderedDict()
 
 
 def remember(solved, scores):

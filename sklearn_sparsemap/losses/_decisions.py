@@ -174,8 +174,10 @@ class PerturbedFenchelYoungLoss:
         """
         check_n_jobs(n_jobs)
         u = check_values(self.structure, predicted, "predicted")
-        gold, flat = _flat_decisions(decisions, u), u.reshape(len(u), -1)
-        problems, rng = decisions_of(self.structure, u.shape[1:]), check_random_state(self.random_state)
+        gold = _flat_decisions(decisions, u)
+        flat = u.reshape(len(u), -1)
+        problems = decisions_of(self.structure, u.shape[1:])
+        rng = check_random_state(self.random_state)
         losses, gradient = perturbed(problems, flat, gold, self.sigma, self.n_samples, rng, n_jobs)
         return losses, gradient.reshape(u.shape)
 
@@ -219,7 +221,8 @@ def perturbed(problems, predicted, gold, sigma, n_draws, rng, n_jobs=None):
     losses, gradient
         As in `spo_plus`.
     """
-    losses, gradient = np.zeros(len(predicted)), np.zeros_like(predicted)
+    losses = np.zeros(len(predicted))
+    gradient = np.zeros_like(predicted)
     for _ in range(n_draws):
         scores = predicted + sigma * rng.normal(size=predicted.shape)
         own, residuals = _fenchel_young(problems, scores, gold, 0.0, n_jobs)

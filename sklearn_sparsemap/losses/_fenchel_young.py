@@ -158,7 +158,9 @@ def structure_loss_gradient(structure, inference, form, tol, scores, gold, addit
         As in `FenchelYoungLoss.loss_gradient`.
     """
     batch, many, _ = batch_of(structure, scores, additional)
-    problems, golds, encoded = batch.problems, gold if many else [gold], []
+    problems = batch.problems
+    golds = gold if many else [gold]
+    encoded = []
     check_same_length(batch, golds)
     for i, (dims, own) in enumerate(zip(problems.dims, golds)):
         try:
@@ -172,7 +174,8 @@ def structure_loss_gradient(structure, inference, form, tol, scores, gold, addit
     extra_ptr = offsets(problems.additional_stop - problems.additional_start)
     out = Losses(np.empty(len(batch)), np.empty(len(problems.scores)), np.empty(extra_ptr[-1]))
     losses, residuals, additional_residuals = out
-    memory, joined = new_memory(problems.sizes, 0), join_gold(encoded)
+    memory = new_memory(problems.sizes, 0)
+    joined = join_gold(encoded)
 
     def run():
         arguments = *inference.arguments, form, problems, joined, tol, memory

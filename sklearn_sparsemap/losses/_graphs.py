@@ -58,7 +58,8 @@ def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jo
     if unknown:
         raise TypeError(f"pass the additional scores of a graph by factor: additional={{{unknown[0]!r}: ...}}")
     problems, many = as_graph_problems(graph, scores, additional.get("additional"))
-    layout, golds = problems.layout, gold if many else [gold]
+    layout = problems.layout
+    golds = gold if many else [gold]
     if not hasattr(golds, "__len__") or len(golds) != len(problems.scores):
         raise ValueError(f"gold must hold one assignment for each of {len(problems.scores)} samples")
     parts = []
@@ -129,7 +130,8 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, ac
         if is_tables:
             scaled = scaled.scaled(np.ones(len(scores)))
             scaled.scales[:, 2] = scaled.values(u, joint) - 0.5 * u.sum(axis=1)
-            tol, most = np.sqrt(2.0 * accuracy), max(most, 2.0 * accuracy)
+            tol = np.sqrt(2.0 * accuracy)
+            most = max(most, 2.0 * accuracy)
         is_kept = (is_tables or is_rough) and memory is not None
         warm = memory.get("warm") if is_kept else None
         if warm is not None and is_rough:

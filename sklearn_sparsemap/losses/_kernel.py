@@ -164,7 +164,8 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
     n_slots, n_additional = target.sizes[0], target.sizes[1]
     scores, additional = target.scores, target.additional
     if form.temperature != 1.0:
-        scores, additional = _divided(scores, form.temperature), _divided(additional, form.temperature)
+        scores = _divided(scores, form.temperature)
+        additional = _divided(additional, form.temperature)
     gold_score = score(scores, additional, target.gold_slots, target.gold_additional)
     if form.margin != 0.0:
         scores = _divided(scores, 1.0)

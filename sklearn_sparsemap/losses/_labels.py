@@ -34,7 +34,8 @@ def partly_known_losses(name, temperature, graph, scores, gold, known, weights, 
     """
     own = scores / temperature
     if name == "sparsemap":
-        free, fixed = graph.solve(own, None, n_jobs=n_jobs), graph.solve_known(own, gold, known, n_jobs=n_jobs)
+        free = graph.solve(own, None, n_jobs=n_jobs)
+        fixed = graph.solve_known(own, gold, known, n_jobs=n_jobs)
         losses, residuals = free.objective - fixed.objective, free.marginals - fixed.marginals
     elif name == "logistic":
         losses = (np.where(known, np.logaddexp(0.0, own) - own * gold, 0.0)).sum(axis=1)

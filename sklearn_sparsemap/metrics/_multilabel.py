@@ -132,7 +132,8 @@ def hierarchical_f1_score(
     sample_weight = weights_of(sample_weight, y_true, true.shape[0])
     if average == "samples":
         return example_f1_score(true, pred, sample_weight=sample_weight)
-    true, pred = sparse.csr_array(true, dtype=np.int64), sparse.csr_array(pred, dtype=np.int64)
+    true = sparse.csr_array(true, dtype=np.int64)
+    pred = sparse.csr_array(pred, dtype=np.int64)
     total = sample_weight @ (_row_sums(true) + _row_sums(pred))
     if total == 0.0:
         raise ValueError("there are no gold and no predicted labels; the F1 of nothing is undefined")
@@ -160,7 +161,8 @@ def _check_pair(y_true, y_pred, classes=None):
         true, pred = (as_indicator(samples, names).astype(np.int64) for samples in (true, pred))
     else:
         y_true, y_pred, _ = same_order(y_true, y_pred, classes)
-        true, pred = _check_indicator(y_true, "y_true"), _check_indicator(y_pred, "y_pred")
+        true = _check_indicator(y_true, "y_true")
+        pred = _check_indicator(y_pred, "y_pred")
     if true.shape != pred.shape:
         raise ValueError(f"y_true has shape {true.shape}, but y_pred has {pred.shape}")
     return true, pred

@@ -81,7 +81,8 @@ def _count(true, pred):
     check_not_masked(pred, "y_pred")
     arrays = _as_array(true), _as_array(pred)
     if not any(array.dtype == bool for array in arrays):
-        true, pred = _as_set(true, "y_true"), _as_set(pred, "y_pred")
+        true = _as_set(true, "y_true")
+        pred = _as_set(pred, "y_pred")
         return len(true & pred), len(true) + len(pred)
     for name, array in zip(("y_true", "y_pred"), arrays):
         if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():

@@ -118,7 +118,8 @@ def _check(y_true, y_score, k, sample_weight):
     check_not_masked(y_true, "y_true")
     check_not_masked(y_score, "y_score")
     true, scores, labels = same_order(y_true, y_score, names=("y_true", "y_score"))
-    true, scores = _check_indicator(true, "y_true"), np.asarray(scores, dtype=np.float64)
+    true = _check_indicator(true, "y_true")
+    scores = np.asarray(scores, dtype=np.float64)
     if scores.shape != true.shape:
         raise ValueError(f"y_true has shape {true.shape}, but y_score has {scores.shape}")
     if not len(scores):

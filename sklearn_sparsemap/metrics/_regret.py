@@ -67,7 +67,8 @@ def normalized_regret(
     own, decisions, _ = same_order(V, decisions, names=("V", "decisions"))
     values = check_values(structure, own, "V")
     chosen = check_decisions(decisions, values).reshape(len(values), -1)
-    flat, weights = values.reshape(chosen.shape), weights_of(sample_weight, V, len(values))
+    flat = values.reshape(chosen.shape)
+    weights = weights_of(sample_weight, V, len(values))
     with naming("scores", "V[{}]"):
         best = decisions_of(structure, values.shape[1:]).best(flat)
     finite = np.where(flat > -np.inf, flat, 0.0)

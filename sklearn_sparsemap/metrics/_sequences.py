@@ -173,7 +173,8 @@ def sequence_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike |
     true, pred, lengths = flatten_pair(y_true, y_pred)
     if not len(lengths):
         raise ValueError("y_true has no samples; the accuracy of nothing is undefined")
-    known, sample = known_steps(true, pred, lengths), np.repeat(np.arange(len(lengths)), lengths)
+    known = known_steps(true, pred, lengths)
+    sample = np.repeat(np.arange(len(lengths)), lengths)
     weights = weights_of(sample_weight, y_true, len(lengths))
     is_wrong = ~_is_equal(true, pred)
     if known is not None:

@@ -252,7 +252,8 @@ def convert_spans(
             f"span in the scheme {source!r}; correct it, or pass source=None to read it as conlleval does"
         )
     touches = (ends[:-1] + 1 == starts[1:]) & (of_span[:-1] == of_span[1:]) & ~np.isin(starts[1:], first)
-    before, after = np.concatenate([[False], touches]), np.concatenate([touches, [False]])
+    before = np.concatenate([[False], touches])
+    after = np.concatenate([touches, [False]])
     converted = ["O"] * len(flat)
     for span in zip(starts.tolist(), ends.tolist(), of_span.tolist(), before.tolist(), after.tolist()):
         start, end, code, *sides = span
@@ -307,7 +308,8 @@ def _spans(flat, lengths, parsed, scheme):
     numbers = np.fromiter(map(index.__getitem__, flat), dtype=np.int64, count=n)
     prefixes, types, is_first = prefixes[numbers], types[numbers], np.zeros(n, bool)
     is_first[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
-    before, same = np.full(n, _OUTSIDE), np.zeros(n, bool)
+    before = np.full(n, _OUTSIDE)
+    same = np.zeros(n, bool)
     before[1:], same[1:] = prefixes[:-1], types[1:] == types[:-1]
     if scheme is None:
         is_new = is_first | ~same | (prefixes == _BEGIN) | (prefixes == _SINGLE)
@@ -318,7 +320,8 @@ def _spans(flat, lengths, parsed, scheme):
         rules = SCHEMES[scheme]
         before[is_first], same[is_first] = _OUTSIDE, False
         pairs = before, prefixes, same.astype(np.int64)
-        starts, goes_on = np.flatnonzero(rules.table("starts")[pairs]), rules.table("continues")[pairs]
+        starts = np.flatnonzero(rules.table("starts")[pairs])
+        goes_on = rules.table("continues")[pairs]
     # A span ends before the next label that does not continue it.
     breaks = np.append(np.flatnonzero(~goes_on), n)
     ends = breaks[np.searchsorted(breaks, starts, side="right")] - 1

@@ -179,7 +179,9 @@ def _factors_of(rule):
     def write_factors(weights, order, group_indptr, group_atoms, held, budget, rho, factors):
         """Do the work of a budget of groups."""
         n = weights.shape[0]
-        ratios, left, none = np.empty(n), np.empty(rho.shape[0]), held[:0]
+        ratios = np.empty(n)
+        left = np.empty(rho.shape[0])
+        none = held[:0]
         used = weights
         for attempt in range(2):
             strength = rule(rho, used, order, group_indptr, group_atoms, budget, ratios, factors, left)

@@ -65,9 +65,11 @@ class GroupOrder:
         self, pairs: Iterable[tuple[Any, Any]], *, names: Sequence[Any] | None = None, columns: Any = None
     ) -> None:
         pairs = pairs if column_names(pairs, "pairs") is None else rows_of(pairs)
-        pairs, columns = [self._check_pair(pair) for pair in pairs], as_mapping(columns, "columns")
+        pairs = [self._check_pair(pair) for pair in pairs]
+        columns = as_mapping(columns, "columns")
         if isinstance(columns, dict):
-            given, columns = tuple(columns), list(columns.values())
+            given = tuple(columns)
+            columns = list(columns.values())
             if names is not None:
                 unknown = set(given) ^ set(names)
                 if unknown:

@@ -118,7 +118,8 @@ class ElasticNet(Penalty):
 
     def value(self, weights: ArrayLike) -> float:
         weights = _check_weights(weights)
-        l1, l2 = float(np.abs(weights).sum()), float((weights**2).sum())
+        l1 = float(np.abs(weights).sum())
+        l2 = float((weights**2).sum())
         return self.alpha * (self.l1_ratio * l1 + 0.5 * (1.0 - self.l1_ratio) * l2)
 
     def prox(self, weights: ArrayLike, step: float = 1.0) -> NDArray[np.float64]:
@@ -217,7 +218,8 @@ class GroupLasso(Penalty):
     def _value(self, weights):
         """Return the value for checked weights. `GroupPenalty` (`_training/_group_lasso`) calls this and `_shrink`."""
         groups, group_weights = self._resolve(len(weights))
-        l1, norms = float(np.abs(weights).sum()), float(group_weights @ groups.norms(weights))
+        l1 = float(np.abs(weights).sum())
+        norms = float(group_weights @ groups.norms(weights))
         return self.l1_ratio * (self.alpha * l1) + (1.0 - self.l1_ratio) * (self.alpha * norms)
 
     def prox(self, weights: ArrayLike, step: float = 1.0) -> NDArray[np.float64]:

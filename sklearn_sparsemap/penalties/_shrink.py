@@ -98,7 +98,8 @@ def _gap(x, moved, duals, strength, weights, group_indptr, group_atoms):
             length += duals[i] ** 2
         if norm <= 0.0 or radius <= 0.0:
             continue
-        norm, length = np.sqrt(norm), np.sqrt(length)
+        norm = np.sqrt(norm)
+        length = np.sqrt(length)
         away = 0.0
         for i in range(group_indptr[g], group_indptr[g + 1]):
             away += (duals[i] - radius * x[group_atoms[i]] / norm) ** 2

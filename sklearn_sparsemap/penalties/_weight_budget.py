@@ -61,7 +61,8 @@ def weight_budget_rule(rho, weights, order, group_indptr, group_atoms, held, bud
         Output: whether to discard an atom, whatever the strength.
     """
     n_groups, n_atoms, total, high = weights.shape[0], rho.shape[0], np.int64(0), 0.0
-    ratios, counts = np.empty(n_groups), np.zeros(n_groups, np.int64)
+    ratios = np.empty(n_groups)
+    counts = np.zeros(n_groups, np.int64)
     for a in range(n_atoms):
         doomed[a] = False
         if rho[a] > 0.0:
@@ -74,7 +75,8 @@ def weight_budget_rule(rho, weights, order, group_indptr, group_atoms, held, bud
     if total <= budget:
         return 0.0
     if group_atoms.shape[0] > n_atoms:
-        factors, left = np.empty(n_atoms), np.empty(n_atoms)
+        factors = np.empty(n_atoms)
+        left = np.empty(n_atoms)
         return least_strength(rho, budget, high, weights, order, group_indptr, group_atoms, held, factors, left)
     chosen = np.zeros(n_groups, np.bool_)
     strength = _choose(ratios, counts, budget, chosen)

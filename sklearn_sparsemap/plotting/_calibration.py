@@ -47,7 +47,8 @@ class LabelCalibrationDisplay(Display):
     """
 
     def __init__(self, marginals: ArrayLike, frequencies: ArrayLike, counts: ArrayLike) -> None:
-        self.marginals, self.frequencies = np.asarray(marginals, float), np.asarray(frequencies, float)
+        self.marginals = np.asarray(marginals, float)
+        self.frequencies = np.asarray(frequencies, float)
         self.counts = np.asarray(counts)
 
     @property
@@ -83,12 +84,15 @@ class LabelCalibrationDisplay(Display):
         y_true, marginals, _ = same_order(y_true, marginals, names=("y_true", "marginals"))
         filled, known = read_known(y_true)
         filled = filled.toarray() if hasattr(filled, "toarray") else filled
-        gold, found = np.asarray(filled, float).ravel(), np.asarray(marginals, float).ravel()
+        gold = np.asarray(filled, float).ravel()
+        found = np.asarray(marginals, float).ravel()
         if known is not None:
             gold[~known.ravel()] = np.nan
         if gold.shape != found.shape or not len(gold):
             raise ValueError(f"y_true has {gold.size} labels, marginals {found.size}; give equal numbers, at least one")
-        gold, found = gold[~np.isnan(gold)], found[~np.isnan(gold)]
+        is_known = ~np.isnan(gold)
+        gold = gold[is_known]
+        found = found[is_known]
         places = np.where(found <= 0.0, 0, np.where(found >= 1.0, n_bins + 1, 1 + (found * n_bins).astype(int)))
         counts = np.bincount(places, minlength=n_bins + 2)
         used = counts > 0

@@ -245,7 +245,9 @@ def legend_below(ax, handles):
     """Put a legend below axes and their labels."""
     ScaledTranslation = import_library("matplotlib.transforms").ScaledTranslation
 
-    box, labels, size = ax.get_window_extent(), ax.xaxis.get_tightbbox(), 10.0
+    box = ax.get_window_extent()
+    labels = ax.xaxis.get_tightbbox()
+    size = 10.0
     below = 6.0
     if labels is not None:
         below += max(0.0, box.y0 - labels.y0) * 72 / ax.figure.dpi

@@ -188,7 +188,8 @@ class CustomStructure(Structure):
         n_slots, n_additional_slots, _ = self.sizes((n_parts,))
         found = structure if self._encode is None else self._encode(structure)
         parts, additional_parts = self.check_parts(found, n_parts, self._n_additional, "a structure has")
-        slots, additional_slots = np.full(n_slots, -1), np.full(n_additional_slots, -1)
+        slots = np.full(n_slots, -1)
+        additional_slots = np.full(n_additional_slots, -1)
         slots[parts] = parts
         additional_slots[: len(additional_parts)] = additional_parts
         return as_parts(slots), as_parts(additional_slots)

@@ -111,13 +111,15 @@ class LinearProgram(CustomStructure):
     ) -> None:
         if A is None and A_eq is None:
             raise ValueError("a LinearProgram needs constraints: A and b, A_eq and b_eq, or all four")
-        given, given_eq = _check_constraints(A, b, "A", "b"), _check_constraints(A_eq, b_eq, "A_eq", "b_eq")
+        given = _check_constraints(A, b, "A", "b")
+        given_eq = _check_constraints(A_eq, b_eq, "A_eq", "b_eq")
         n = (given or given_eq)[0].shape[1]
         none = np.zeros((0, n)), np.zeros(0)
         (self.A, self.b), (self.A_eq, self.b_eq) = given or none, given_eq or none
         if self.A_eq.shape[1] != n:
             raise ValueError(f"A is for {n} variables, but A_eq for {self.A_eq.shape[1]}")
-        self.integer, self.fixed_size = as_flag("integer", integer), as_flag("fixed_size", fixed_size)
+        self.integer = as_flag("integer", integer)
+        self.fixed_size = as_flag("fixed_size", fixed_size)
         self.train_on_pool = as_flag("train_on_pool", train_on_pool)
         if map_time_limit is not None:
             check_positive("map_time_limit", map_time_limit)
@@ -174,7 +176,8 @@ class LinearProgram(CustomStructure):
 
     def map_oracle(self, scores: NDArray[np.float64]) -> NDArray[np.int64] | None:
         """Return the variables that are 1 in a best solution; None if there is none."""
-        allowed, masked = scores > -np.inf, _masked(scores)
+        allowed = scores > -np.inf
+        masked = _masked(scores)
         if masked.any():
             chosen = self._best_of(scores, allowed & ~masked)
             if chosen is not None:
@@ -188,7 +191,8 @@ class LinearProgram(CustomStructure):
         # Divide first: `_LARGEST_SCORE / largest` could overflow.
         unit = largest / _LARGEST_SCORE if largest > 0.0 else 1.0
         A, b, A_eq, b_eq = self._constraints()
-        scale, scale_eq = _row_scales(A), _row_scales(A_eq)
+        scale = _row_scales(A)
+        scale_eq = _row_scales(A_eq)
         relaxed = linprog(
             costs / unit,
             A / scale[:, None],
@@ -250,7 +254,8 @@ class LinearProgram(CustomStructure):
         """Return the constraints in whole numbers, first those of A; they are kept until an array changes."""
         given = A, b, A_eq, b_eq = self._constraints()
         if self._whole is None or not all(map(np.array_equal, given, self._whole[0])):
-            matrix, bounds = np.vstack([A, A_eq]), np.concatenate([b, b_eq])
+            matrix = np.vstack([A, A_eq])
+            bounds = np.concatenate([b, b_eq])
             low = np.where(np.arange(len(bounds)) < len(b), -np.inf, bounds)
             self._whole = [array.copy() for array in given], whole_rows(matrix, low, bounds)
         return self._whole[1]
@@ -314,7 +319,8 @@ def _masked(scores):
     values = np.sort(scores[scores > -np.inf])
     # Magnitudes of the higher scores.
     sizes = np.append(np.abs(values[1:]), 0.0)[::-1]
-    total, largest = np.cumsum(sizes)[::-1], np.maximum.accumulate(sizes)[::-1]
+    total = np.cumsum(sizes)[::-1]
+    largest = np.maximum.accumulate(sizes)[::-1]
     is_far = (values < -2.0 * total) & (values < -_FAR * largest) & (largest > 0.0)
     return scores <= values[np.flatnonzero(is_far)[-1]] if is_far.any() else np.zeros(len(scores), bool)
 
@@ -326,7 +332,8 @@ def _check_constraints(A, b, A_name, b_name):
     if A is None or b is None:
         raise ValueError(f"{A_name} and {b_name} go together; pass both, or neither")
     A = A.toarray() if sparse.issparse(A) else A
-    A, b = check_numbers(A, A_name).copy(), check_numbers(b, b_name).copy()
+    A = check_numbers(A, A_name).copy()
+    b = check_numbers(b, b_name).copy()
     if A.ndim != 2 or A.shape[1] == 0 or b.shape != A.shape[:1]:
         raise ValueError(
             f"{A_name} has shape (n_constraints, n_variables), {b_name} (n_constraints,); got {A.shape} and {b.shape}"

@@ -39,7 +39,8 @@ def where_highest(a, b):
 @kernel
 def add_logs(a, b):
     """Return log(exp(a) + exp(b))."""
-    high, low = max(a, b), min(a, b)
+    high = max(a, b)
+    low = min(a, b)
     return high if low == -np.inf else high + np.log1p(np.exp(low - high))
 
 

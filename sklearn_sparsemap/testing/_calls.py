@@ -37,7 +37,8 @@ def call_map(case, values, work):
 
 def call_marginals(case, values, dirt):
     """Call the marginal oracle with `work` full of `dirt`; return its value and the marginals of all parts."""
-    work, nothing = guarded(case.n_marginal_work, dirt, np.float64), guarded(0, 0, np.int32)
+    work = guarded(case.n_marginal_work, dirt, np.float64)
+    nothing = guarded(0, 0, np.int32)
     arrays = {"work": work, "slots": nothing, "additional_slots": nothing}
     remedy = "correct it; it must neither write to its scores nor use its slots"
     oracle = case.structure.marginal_oracle

@@ -251,7 +251,8 @@ class Case:
         """Check that a new structure has as many unary parts as the first one, if `fixed_size` says so."""
         if self.structure.fixed_size and len(self.slots):
             first = self.slots[0][0]
-            n_parts, n_first = int((slots >= 0).sum()), int((first >= 0).sum())
+            n_parts = int((slots >= 0).sum())
+            n_first = int((first >= 0).sum())
             if n_parts != n_first:
                 remedy = "set fixed_size to False if structures differ in their number of unary parts"
                 self.fail(

@@ -23,7 +23,8 @@ def check_solutions(case, values, solvers):
         is_exact = solver == "active_set"
         # Variants of conditional gradient need not converge.
         result = case.infer(sparsemap, values, solver=solver, **({} if is_exact else {"max_iter": 300}))
-        found, parts = result.marginals.ravel(), join(result)
+        found = result.marginals.ravel()
+        parts = join(result)
         # The best structure at these marginals may be new.
         tilted = values.copy()
         tilted[: case.n_unary] -= found
@@ -56,7 +57,8 @@ def check_solutions(case, values, solvers):
 
 def check_derivatives(case, values):
     """Check Jacobian products against differences, unless the marginals have a kink at these scores."""
-    direction, v = case.rng.normal(size=case.n), case.rng.normal(size=case.shape)
+    direction = case.rng.normal(size=case.n)
+    v = case.rng.normal(size=case.shape)
     result = case.infer(sparsemap, values)
     ahead, behind = (
         (case.infer(sparsemap, values + step * direction).marginals - result.marginals) / step

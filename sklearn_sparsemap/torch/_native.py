@@ -51,7 +51,8 @@ class NativeOperator(Registered):
         """
         compiled, padded, device = self.compiled, tuple(scores.shape[1:]), scores.device
         present = nonempty(rows)
-        samples, lengths = range(len(rows)), np.zeros((len(rows), 0), np.int64)
+        samples = range(len(rows))
+        lengths = np.zeros((len(rows), 0), np.int64)
         if rows.shape[1] > 1:
             samples = present.nonzero().squeeze(1).tolist()
             lengths = rows[samples, 1:].cpu().numpy()
@@ -90,7 +91,8 @@ class NativeGraphs(NativeOperator):
             shapes, kinds = distinct_rows(compiled.shapes_of(padded, rows[samples, 1:].cpu().numpy()))
             kinds = [(compiled.sample_layout(padded, shape), samples[kinds == k]) for k, shape in enumerate(shapes)]
         flat, parts = scores.flatten(1), []
-        u, v = torch.zeros_like(flat), torch.zeros_like(additional)
+        u = torch.zeros_like(flat)
+        v = torch.zeros_like(additional)
         solved = torch.zeros(len(scores), dtype=torch.bool, device=device)
         for kind, own in kinds:
             solver = compiled.tensor_solver(kind.layout, device)
@@ -104,7 +106,8 @@ class NativeGraphs(NativeOperator):
                 parts.append((places, own_multiply))
 
         def multiply(directions, extra):
-            out, out_extra = torch.zeros_like(directions.flatten(2)), torch.zeros_like(extra)
+            out = torch.zeros_like(directions.flatten(2))
+            out_extra = torch.zeros_like(extra)
             for (place, extra_place), own_multiply in parts:
                 found = own_multiply(directions.flatten(2)[:, *place], extra[:, *extra_place])
                 out[:, *place], out_extra[:, *extra_place] = found

@@ -120,7 +120,9 @@ def _multiply(scores, additional, rows, keys, unary, extra, handle):
         split = len(unary) // len(scores), len(scores)
         found = solved.multiply(*(directions.double().unflatten(0, split) for directions in (unary, extra)))
         return tuple(out.to(unary.dtype).reshape(own.shape).contiguous() for out, own in zip(found, (unary, extra)))
-    n, unary_array, extra_array = len(scores), as_numpy(unary), as_numpy(extra)
+    n = len(scores)
+    unary_array = as_numpy(unary)
+    extra_array = as_numpy(extra)
     blocks = [slice(first, first + n) for first in range(0, len(unary), n)]
     found = [solved.products(unary_array[block], extra_array[block]) for block in blocks]
     return tuple(like(parts[0] if len(parts) == 1 else np.concatenate(parts), unary) for parts in zip(*found))

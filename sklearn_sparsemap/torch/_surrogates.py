@@ -36,7 +36,9 @@ class _Surrogate(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient, _):
         scores, additional, rows, best, joint = ctx.saved_tensors
-        allowed, in_use, extra = scores > -torch.inf, additional > -torch.inf, torch.zeros_like(joint)
+        allowed = scores > -torch.inf
+        in_use = additional > -torch.inf
+        extra = torch.zeros_like(joint)
         if ctx.project is not None:
             moved = torch.where(allowed, best - ctx.step * gradient, -torch.inf)
             none = torch.where(in_use, 0.0, -torch.inf).to(additional)

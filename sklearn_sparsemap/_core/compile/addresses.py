@@ -76,7 +76,8 @@ def _unbox_fields(typ, given, c):
 def _store_fields(typ, given, c, where):
     is_error = cgutils.false_bit
     for place, kind in enumerate(typ.of_tuple.types):
-        item, target = c.pyapi.tuple_getitem(given, place), cgutils.gep_inbounds(c.builder, where, 0, place)
+        item = c.pyapi.tuple_getitem(given, place)
+        target = cgutils.gep_inbounds(c.builder, where, 0, place)
         if isinstance(kind, types.BaseNamedTuple):
             failed = _store_fields(ByAddress(kind), item, c, target)
         elif isinstance(kind, types.Array):

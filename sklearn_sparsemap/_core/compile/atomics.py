@@ -40,7 +40,8 @@ def prefetch(typing_context, array, index):
     def generate(context, builder, signature, args):
         # Without a check of the index: an address outside the array has no effect.
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        pointer = ir.IntType(8).as_pointer()
+        number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
         address = builder.bitcast(builder.gep(data, [args[1]]), pointer)

@@ -11,7 +11,8 @@ from numba.extending import intrinsic, models, register_model
 from .elements import address_of
 
 WIDTH = 4
-_INT, _VECTOR = ir.IntType(32), ir.VectorType(ir.DoubleType(), WIDTH)
+_INT = ir.IntType(32)
+_VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
 # A product and a sum may become one instruction.
 _FLAGS = ("contract",)
 

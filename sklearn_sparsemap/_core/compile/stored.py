@@ -60,7 +60,8 @@ def _digest(key, target, code):
 def read(path, key, target):
     """Return code that this machine has compiled; None if there is none, or an old or damaged one."""
     with suppress(OSError), open(path, "rb") as file:
-        digest, code = file.read(_DIGEST_BYTES), file.read()
+        digest = file.read(_DIGEST_BYTES)
+        code = file.read()
         return code if digest == _digest(key, target, code) else None
 
 

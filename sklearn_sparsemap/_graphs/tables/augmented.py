@@ -45,7 +45,10 @@ def _line_search(tables, problem, before, sigma, value, state, trial, direction)
     direction : array of shape (n_messages,)
     """
     scores, additional = problem
-    slope, t, new, size = dot(state.gradient, direction), 1.0, value, dot(state.gradient, state.gradient)
+    slope = dot(state.gradient, direction)
+    t = 1.0
+    new = value
+    size = dot(state.gradient, state.gradient)
     for _ in range(_MAX_TRIALS):
         for k in range(direction.shape[0]):
             trial.messages[k] = state.messages[k] + t * direction[k]
@@ -94,12 +97,16 @@ def solve_tables(tables, problem, before, sigma, state, trial, tols, reference, 
     """
     (scores, additional), (tol, most_gap) = problem, tols
     n_messages = tables.messages[-1]
-    direction, scratch, w = np.empty(n_messages), np.empty(n_messages), np.empty(scores.shape[0])
-    n_iter, status = np.int64(0), np.int64(NOT_CONVERGED)
+    direction = np.empty(n_messages)
+    scratch = np.empty(n_messages)
+    w = np.empty(scores.shape[0])
+    n_iter = np.int64(0)
+    status = np.int64(NOT_CONVERGED)
     max_sigma = _MAX_SIGMA / min(max(largest_finite(additional), 1e-4), 1.0)
     for _ in range(_MAX_STEPS):
         value = evaluate(tables, scores, additional, before, sigma, state)
-        residual, move = largest(state.gradient), largest_move(state.joint, before)
+        residual = largest(state.gradient)
+        move = largest_move(state.joint, before)
         boost = 1.0
         for newton in range(_MAX_NEWTON):
             enough = max(0.1 * tol, _FRACTION * min(move, 1.0)) if newton > 0 else 0.1 * tol
@@ -116,7 +123,8 @@ def solve_tables(tables, problem, before, sigma, state, trial, tols, reference, 
                 boost *= _BOOST
                 continue
             state, trial, value, boost = trial, state, new, max(boost / _BOOST, 1.0)
-            residual, move = largest(state.gradient), largest_move(state.joint, before)
+            residual = largest(state.gradient)
+            move = largest_move(state.joint, before)
         if not residual < np.inf:
             break
         copy_into(before, state.joint)

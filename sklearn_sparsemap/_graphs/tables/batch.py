@@ -96,13 +96,16 @@ def tables_range(tables, samples, tol, limits, out, start, stop):
         See `_graphs/__init__.py`. Newton steps are iterations.
     out : GraphSolutions
     """
-    state, trial, proximal = new_state(tables), new_state(tables), new_proximal(tables.nodes[-1])
+    state = new_state(tables)
+    trial = new_state(tables)
+    proximal = new_proximal(tables.nodes[-1])
     lanes = new_lanes(tables)
     before = np.zeros(tables.cells[-1])
     # The error of marginals is at most the root of twice the gap.
     tols = _AIM * tol, 0.5 * tol * tol
     for i in range(start, stop):
-        scores, additional = samples.scores[i].copy(), additional_of(samples, i)
+        scores = samples.scores[i].copy()
+        additional = additional_of(samples, i)
         _, goal, reference = scales_of(samples, i)
         statistics = out.statistics[i]
         if _has_forbidden_node(tables, scores):

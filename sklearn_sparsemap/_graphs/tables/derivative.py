@@ -108,9 +108,13 @@ def tables_products_range(tables, optima, directions, changes, tol, limits, star
         Gets the changes of marginals and joint marginals, and the numbers of steps.
     """
     state = new_state(tables)
-    before, last = np.zeros(tables.cells[-1]), np.zeros(tables.nodes[-1])
-    values, cells, w = np.zeros(tables.nodes[-1]), np.zeros(tables.cells[-1]), np.zeros(tables.nodes[-1])
-    step, scratch = np.zeros(tables.messages[-1]), np.zeros(tables.messages[-1])
+    before = np.zeros(tables.cells[-1])
+    last = np.zeros(tables.nodes[-1])
+    values = np.zeros(tables.nodes[-1])
+    cells = np.zeros(tables.cells[-1])
+    w = np.zeros(tables.nodes[-1])
+    step = np.zeros(tables.messages[-1])
+    scratch = np.zeros(tables.messages[-1])
     for i in range(start, stop):
         direction, change = directions[i], changes[i]
         size = tol * max(largest(direction), largest(change))

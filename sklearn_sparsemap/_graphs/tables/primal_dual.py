@@ -48,8 +48,10 @@ def new_lanes(tables):
     """Return the arrays for the edges of a graph."""
     n_edges = tables.ends.shape[0]
     n_blocks = (n_edges + _LANES - 1) // _LANES
-    cells, ends = np.zeros(n_blocks + 1, np.int64), np.zeros(n_blocks + 1, np.int64)
-    widths, degrees = np.zeros(n_blocks, np.int64), np.zeros(tables.order.shape[0])
+    cells = np.zeros(n_blocks + 1, np.int64)
+    ends = np.zeros(n_blocks + 1, np.int64)
+    widths = np.zeros(n_blocks, np.int64)
+    degrees = np.zeros(tables.order.shape[0])
     for e in range(n_edges):
         k = e // _LANES
         widths[k] = max(widths[k], (tables.messages[e + 1] - tables.messages[e]) // 2)
@@ -60,7 +62,8 @@ def new_lanes(tables):
         cells[k + 1] = cells[k] + _LANES * widths[k] * widths[k]
         ends[k + 1] = ends[k] + 2 * _LANES * widths[k]
         widest = max(widest, widths[k])
-    message_indices, cell_indices = np.empty(tables.messages[-1], np.int64), np.empty(tables.cells[-1], np.int64)
+    message_indices = np.empty(tables.messages[-1], np.int64)
+    cell_indices = np.empty(tables.cells[-1], np.int64)
     for e in range(n_edges):
         k, lane = e // _LANES, e % _LANES
         start, n, cell = tables.messages[e], (tables.messages[e + 1] - tables.messages[e]) // 2, tables.cells[e]

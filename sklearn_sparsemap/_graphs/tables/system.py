@@ -274,7 +274,9 @@ def _solve_factor(system, n_unknowns, x):
 def build_system(tables, joint, u, sigma, damping):
     """Factorise Newton's system on the positive entries of `joint` and `u`."""
     n_nodes, n_edges, n = tables.order.shape[0], tables.ends.shape[0], u.shape[0]
-    sizes, values, unknowns = np.empty(n_nodes, np.int64), np.empty(n, np.int64), np.empty(n_nodes, np.int64)
+    sizes = np.empty(n_nodes, np.int64)
+    values = np.empty(n, np.int64)
+    unknowns = np.empty(n_nodes, np.int64)
     left = np.empty(n, np.int64)
     _count_values(tables, u, sizes, values)
     n_unknowns, n_entries = _number_unknowns(tables, sizes, unknowns, left)
@@ -303,7 +305,8 @@ def build_system(tables, joint, u, sigma, damping):
             for q in range(p + 1):
                 system.factor[system.rows[row] - left[row] + unknowns[i] + q] = 2.0 if p == q else 1.0
     tables_work = np.empty((2, longest, longest))
-    at_i, at_j = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    at_i = np.empty(longest, np.int64)
+    at_j = np.empty(longest, np.int64)
     for e in range(n_edges):
         start, n = tables.messages[e], (tables.messages[e + 1] - tables.messages[e]) // 2
         i, j, local, counts = tables.ends[e, 0], tables.ends[e, 1], system.local[start:], system.counts[e]

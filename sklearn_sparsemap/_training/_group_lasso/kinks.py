@@ -63,7 +63,8 @@ def minimize_unpenalized(problem, point, tol):
         after_step=lambda x, value: False,
     )  # fmt: skip
     _, loss, _, free, _ = min(found, key=lambda each: each[0])
-    slopes, errors = np.array([slope for _, _, slope, _, _ in found]), np.maximum(distances(), 0.0)
+    slopes = np.array([slope for _, _, slope, _, _ in found])
+    errors = np.maximum(distances(), 0.0)
     start = np.zeros(len(found))
     start[errors.argmin()] = 1.0
     # The shares minimise the contribution of the free weights and of the errors to the gap.

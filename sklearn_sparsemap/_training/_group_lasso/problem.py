@@ -80,7 +80,10 @@ class WorkingProblem(Objective):
 
     def in_scale(self, point, scale):
         """Set the scale; return a point in the new coordinates."""
-        n, free, x, gradient = self.n_coefs, self.free(point.x), point.x.copy(), point.gradient.copy()
+        n = self.n_coefs
+        free = self.free(point.x)
+        x = point.x.copy()
+        gradient = point.gradient.copy()
         self.scale = scale
         x[n:] = np.linalg.solve(scale, free)
         gradient[n:] = scale.T @ (point.free_slope + self.ridge * free)
@@ -97,7 +100,9 @@ class WorkingProblem(Objective):
 
     def point(self, x, loss, residuals, slope, error=0.0):
         """Return the `Point` with a loss, its residuals, and its gradient in the free weights."""
-        coef, free, gradient = self.coef(x), self.free(x), np.empty_like(x)
+        coef = self.coef(x)
+        free = self.free(x)
+        gradient = np.empty_like(x)
         self.features.gradient(residuals, 1.0 / self.total_weight, 0.0, coef, self.coef(gradient))
         free_gradient = slope + self.ridge * free
         gradient[self.n_coefs :] = free_gradient if self.scale is None else self.scale.T @ free_gradient
@@ -149,7 +154,8 @@ class WorkingProblem(Objective):
 
     def dual_factor(self, point, largest=None):
         """Return the factor of the gradient that gives the best lower bound; see `gap`."""
-        coef, slope = self.coef(point.x), self.coef(point.gradient)
+        coef = self.coef(point.x)
+        slope = self.coef(point.gradient)
         free, free_slope = self.free(point.x), point.free_slope
         if largest is None:
             largest = self.penalty.scale_into_ball(slope)
@@ -163,7 +169,8 @@ class WorkingProblem(Objective):
     def gap_parts(self, point, largest=None):
         """Return the terms of the gap that do not depend on the free weights' gradient, and the term that does."""
         factor, of_ridge = self.dual_factor(point, largest), 0.0
-        coef, slope = self.coef(point.x), self.coef(point.gradient)
+        coef = self.coef(point.x)
+        slope = self.coef(point.gradient)
         linear = self.penalty.value_of_norms(coef) + factor * float(np.vdot(slope, coef))
         if self.penalty.has_free:
             own, own_slope = coef[self.penalty.is_free], factor * slope[self.penalty.is_free]

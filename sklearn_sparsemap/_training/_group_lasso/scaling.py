@@ -35,7 +35,8 @@ def find_scale(problem, point):
     scale : array of shape (n_free, n_free)
     """
     task, free = problem.task, problem.free(point.x)
-    n_samples, n = len(task.weights), len(free)
+    n_samples = len(task.weights)
+    n = len(free)
     n_chosen = min(max(_FEWEST, COST * n_samples // n), n_samples)
     chosen = np.unique(np.linspace(0, n_samples - 1, n_chosen).astype(int))
     rows = np.concatenate([np.arange(task.row_ptr[i], task.row_ptr[i + 1]) for i in chosen])
@@ -64,7 +65,8 @@ def curvature_of(problem, point):
     curvature : float
         Positive; 1 if the gradient is zero.
     """
-    slope, free = problem.coef(point.gradient), problem.free(point.x)
+    slope = problem.coef(point.gradient)
+    free = problem.free(point.x)
     moved = problem.features.scores(LinearModel(slope, *problem.no_free))
     largest = np.abs(moved).max(initial=0.0)
     if largest == 0.0:

@@ -107,10 +107,13 @@ class GroupLassoSolver:
             The reason for a failure; empty if the gap is at most `tol`, or training was stopped.
         """
         small = self.X.shape[0] * self._model.coef.size <= _SMALL
-        goal, target, stuck = _EXACT if small else tol, np.inf, False
+        goal = _EXACT if small else tol
+        target = np.inf
+        stuck = False
         while True:
             moved, stopped = self._descend(target, _OF_TOL * tol, max_iter, watch)
-            slopes, n_before = self.slopes(), len(self._columns)
+            slopes = self.slopes()
+            n_before = len(self._columns)
             gap = self._problem.gap(self._descent.point, self.penalty.scale_into_ball(slopes))
             self._bound = max(self._bound, self.objective - gap)
             if stopped or gap <= min(goal, tol):

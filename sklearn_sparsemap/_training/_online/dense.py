@@ -160,7 +160,10 @@ def score_dense(store, rows, first_row, n_rows, share, scores):
 
     The arguments are described in the module.
     """
-    n_outputs, n_dense, has_data, far = store.n_outputs, store.n_dense, rows.data.shape[0] != 0, is_far(store)
+    n_outputs = store.n_outputs
+    n_dense = store.n_dense
+    has_data = rows.data.shape[0] != 0
+    far = is_far(store)
     values, begins = store.values, share.begins
     for r in range(n_rows):
         row = first_row + r

@@ -75,13 +75,15 @@ class GroupOptimizer(OnlineOptimizer):
             first_state=0.0 if mira else None, average=average,
         )  # fmt: skip
         self._begin(store, average)
-        self.sigma, self.held = np.zeros(2), np.zeros(groups.n_atoms, np.int64)
+        self.sigma = np.zeros(2)
+        self.held = np.zeros(groups.n_atoms, np.int64)
         self.curve = BoundedCurve(highest_of)
 
     def __setstate__(self, state):
         super().__setstate__(state)
         self.source._check(len(self.store.features))
-        self.group_weights, self.sigma = np.array(self.group_weights), np.array(self.sigma)
+        self.group_weights = np.array(self.group_weights)
+        self.sigma = np.array(self.sigma)
         self.held = np.array(self.held)
         if self._options is not None:
             self.configure(**self._options)
@@ -211,7 +213,9 @@ class GroupOptimizer(OnlineOptimizer):
         most : int, default=None
             Maximum number of weights, instead of the budget.
         """
-        rule, left, factors = self.rule, rho.copy(), np.empty(len(rho))
+        rule = self.rule
+        left = rho.copy()
+        factors = np.empty(len(rho))
         budget_factors, budget, held = rule.budget_factors, rule.budget, rule.held
         if most is not None:
             budget_factors, budget, held = weight_budget_factors, most, np.zeros_like(self.held)

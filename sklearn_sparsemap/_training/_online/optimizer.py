@@ -60,7 +60,8 @@ _WORTH_THREADS, _TIMES_OF_SPARSEMAP = 2**12, 4
 # Maximum number of feature entries for which columns are not cut into pieces, and number of entries by whose columns
 # they are cut.
 _MANY, _SEEN = 2**18, 2**16
-_pairs_have_space, _clock_after = in_python(pairs_have_space), in_python(clock_after)
+_pairs_have_space = in_python(pairs_have_space)
+_clock_after = in_python(clock_after)
 
 
 def mira_rule(tol, fit_intercept, every, C):
@@ -105,7 +106,8 @@ class OnlineOptimizer:
             return
         values = np.empty(len(dense) + model.coef.size, dense.dtype)
         values[: len(dense)], values[len(dense) :].reshape(model.coef.shape)[:] = dense, model.coef
-        sums, state = np.zeros(len(values) if average else 0, values.dtype), np.full_like(values, self._first_state)
+        sums = np.zeros(len(values) if average else 0, values.dtype)
+        state = np.full_like(values, self._first_state)
         self._begin(Dense(n_outputs, len(dense), values, sums, state, NEW_PACE.copy()), average)
         self.counters[FRONT] = len(values)
 
@@ -138,7 +140,8 @@ class OnlineOptimizer:
         self.__dict__.update(state)
         # Kernels need writable arrays, unlike memory-mapped ones, and only arrays that own their memory can be resized.
         arrays = (a if np.ndim(a) == 0 or (a.flags.writeable and a.flags.owndata) else a.copy() for a in self.store)
-        self.store, self._all_counters = type(self.store)(*arrays), np.array(self._all_counters)
+        self.store = type(self.store)(*arrays)
+        self._all_counters = np.array(self._all_counters)
         self.counters = self._all_counters[0]
         self.n_outputs, self.dtype = self.store.n_outputs, str(self.store.values.dtype)
         if not _is_whole(self.store, self.counters):
@@ -345,7 +348,8 @@ class OnlineOptimizer:
         """
         n_outputs, batch_size = self.n_outputs, self.batch_size
         n_additional = self.store.n_dense - n_outputs
-        longest, widest = int(np.diff(rows.indptr).max(initial=0)) + 1, max(n_outputs, n_additional)
+        longest = int(np.diff(rows.indptr).max(initial=0)) + 1
+        widest = max(n_outputs, n_additional)
         most_places, ints, floats = max(longest * n_outputs, n_additional), np.int64, np.float64
         sizes = longest, longest, longest, widest, widest, most_places, n_additional
         dtypes = ints, floats, floats, ints, floats, ints, floats
@@ -419,12 +423,14 @@ class OnlineOptimizer:
         """Return the weights in a store of pairs, averaged likewise, as a CSR array."""
         s = self.store
         indptr = np.zeros(len(s.features) + 1, np.int64)
-        outputs, weights = np.empty(self.n_held, np.int32), np.empty(self.n_held, self.dtype)
+        outputs = np.empty(self.n_held, np.int32)
+        weights = np.empty(self.n_held, self.dtype)
         READ_PAIRS[self.dtype](s, self.counters, bool(self.average), indptr, outputs, weights)
         n = indptr[-1]
         if n < self.n_held:
             # Some weights are zero. Only in this case, the arrays are copied.
-            outputs, weights = outputs[:n].copy(), weights[:n].copy()
+            outputs = outputs[:n].copy()
+            weights = weights[:n].copy()
         coef = sparse.csr_array((weights, outputs, indptr), shape=(len(s.features), s.n_outputs))
         coef.sort_indices()
         return coef
@@ -438,10 +444,12 @@ def _is_whole(store, counters):
         return False
     if isinstance(store, Dense):
         return (n - n_dense) % n_outputs == 0
-    n_atoms, n_features = len(store.kept), len(store.features)
+    n_atoms = len(store.kept)
+    n_features = len(store.features)
     of_atoms = (store.scale, store.score_scale, store.rho, store.peak, store.cumulative, store.last_clock)
     heads, counts, following, atoms = store.features.astype(np.int64).T
-    held, few = np.flatnonzero(counts), np.flatnonzero(counts > 0)
+    held = np.flatnonzero(counts)
+    few = np.flatnonzero(counts > 0)
     stops = heads + np.where(counts < 0, n_outputs, counts)
     return (
         len(store.outputs) == n

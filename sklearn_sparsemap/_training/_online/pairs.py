@@ -112,7 +112,8 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrin
     n = len(dense)
     # A feature takes less than three times n_outputs places, with the smaller blocks that it leaves.
     capacity = n + min(max(_MIN_PLACES, 3 * len(atom_of) * n_outputs), _MAX_PLACES)
-    values, state = np.zeros(capacity, dense.dtype), np.zeros(0 if first_state is None else capacity, dense.dtype)
+    values = np.zeros(capacity, dense.dtype)
+    state = np.zeros(0 if first_state is None else capacity, dense.dtype)
     values[:n], state[:n] = dense, first_state or 0.0
     return Pairs(
         n_outputs,
@@ -237,7 +238,8 @@ def _move_weight(store, old, new):
 @kernel
 def block_of(store, feature):
     """Return the beginning and the end of a feature's block."""
-    start, count = np.int64(store.features[feature, HEAD]), np.int64(store.features[feature, COUNT])
+    start = np.int64(store.features[feature, HEAD])
+    count = np.int64(store.features[feature, COUNT])
     return start, start + (store.n_outputs if count < 0 else count)
 
 
@@ -256,7 +258,8 @@ def _find_pair(outputs, start, count, output):
 @kernel
 def _move_block(store, counters, feature):
     """Move a feature's weights to a larger block."""
-    n, old = np.int64(store.features[feature, COUNT]), np.int64(store.features[feature, HEAD])
+    n = np.int64(store.features[feature, COUNT])
+    old = np.int64(store.features[feature, HEAD])
     old_class = _size_class_of(n)
     kind = _DENSE if 3 * n >= store.n_outputs else old_class + 1
     start = _take_block(store, counters, kind)
@@ -327,7 +330,8 @@ def locate_pairs(store, counters, features, outputs, stride, indices):
     for k in range(features.shape[0]):
         feature, is_complete = features[k], False
         while not is_complete:
-            start, count = np.int64(store.features[feature, HEAD]), np.int64(store.features[feature, COUNT])
+            start = np.int64(store.features[feature, HEAD])
+            count = np.int64(store.features[feature, COUNT])
             is_complete = True
             for p in range(n_outputs):
                 place = _find_pair(store.outputs, start, count, outputs[p])

@@ -102,5 +102,6 @@ class Recency:
 # _GROWTH: `GROWTH` after a restart, before that 1
 # _WORSE, _OUTDATED: the wealths of two bets, on the current weights and on the average
 WINDOW, FADING, _SEEN, _MEAN, _MOST, _GROWTH = range(6)
-_WORSE, _OUTDATED = slice(6, 8), slice(8, 10)
+_WORSE = slice(6, 8)
+_OUTDATED = slice(8, 10)
 N_STATE = 10

@@ -40,7 +40,8 @@ RULE = by_address(
 )  # fmt: skip
 
 NO_CURVE = np.zeros((0, 2), np.int64)
-_NO_INTS, _NO_FLOATS = np.zeros(0, np.int64), np.zeros(0)
+_NO_INTS = np.zeros(0, np.int64)
+_NO_FLOATS = np.zeros(0)
 _NO_ATOMS = np.zeros(0, np.int64)
 _NO_ATOMS.flags.writeable = False
 # A rule whose fields have no effect, except for the intercept. Others are made by `_replace`.

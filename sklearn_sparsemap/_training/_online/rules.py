@@ -97,7 +97,9 @@ def _gather(rule, store, counters, rows, sample, r, moves):
         return 0, 0
     has_constant = int(rule.fit_intercept and is_first)
     if r < sample.n_rows:
-        row, has_data, has_times = sample.first_row + r, rows.data.shape[0] != 0, sample.multiplicity.shape[0] != 0
+        row = sample.first_row + r
+        has_data = rows.data.shape[0] != 0
+        has_times = sample.multiplicity.shape[0] != 0
         for at in range(begins[sample.share.first, row], begins[sample.share.last, row]):
             value = np.float64(rows.data[at]) if has_data else 1.0
             if value != 0.0:

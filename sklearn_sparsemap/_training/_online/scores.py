@@ -21,17 +21,26 @@ def score_pairs(store, rows, first_row, n_rows, share, scores):
     of the previous row are read, and the addresses of the lookup are prefetched another row earlier. The arguments are
     described in `dense`.
     """
-    n_outputs, far, has_data, begins, most = store.n_outputs, is_far(store), rows.data.shape[0] != 0, share.begins, 0
+    n_outputs = store.n_outputs
+    far = is_far(store)
+    has_data = rows.data.shape[0] != 0
+    begins = share.begins
+    most = 0
     features, scale, values, outputs = store.features, store.score_scale, store.values, store.outputs
     for row in range(first_row, first_row + n_rows):
         most = max(most, begins[share.last, row] - begins[share.first, row])
     # The blocks of two rows, each with a spare place for a feature without weights: the beginning of each block, its
     # number of weights, the factor of the weights, and the end of each piece.
     most += 1
-    starts, counts, factors = np.empty(2 * most, np.int64), np.empty(2 * most, np.int64), np.empty(2 * most)
+    starts = np.empty(2 * most, np.int64)
+    counts = np.empty(2 * most, np.int64)
+    factors = np.empty(2 * most)
     n_pieces = share.last - share.first
     ends = np.empty(2 * n_pieces, np.int64)
-    now, later, now_end, later_end = np.int64(0), most, np.int64(0), n_pieces
+    now = np.int64(0)
+    later = most
+    now_end = np.int64(0)
+    later_end = n_pieces
     for r in range(n_rows + 1):
         row = first_row + r
         if far and r + 1 < n_rows:
@@ -42,7 +51,8 @@ def score_pairs(store, rows, first_row, n_rows, share, scores):
             for piece in range(share.first, share.last):
                 for at in range(begins[piece, row], begins[piece + 1, row]):
                     f = np.uint64(rows.indices[at])
-                    start, count = np.int64(features[f, HEAD]), np.int64(features[f, COUNT])
+                    start = np.int64(features[f, HEAD])
+                    count = np.int64(features[f, COUNT])
                     starts[n], counts[n] = start, count
                     factor = scale[np.uint64(features[f, ATOM])]
                     factors[n] = factor * (rows.data[at] if has_data else 1.0)
@@ -112,7 +122,8 @@ def _compare_dense(store, counters, rows, averaged, current):
             current[r * n_outputs + j] = store.values[j]
             averaged[r * n_outputs + j] = store.values[j] - store.sums[j] / clock
         for at in range(rows.indptr[r], rows.indptr[r + 1]):
-            value, first = np.float64(rows.data[at]) if has_data else 1.0, store.n_dense + rows.indices[at] * n_outputs
+            value = np.float64(rows.data[at]) if has_data else 1.0
+            first = store.n_dense + rows.indices[at] * n_outputs
             for j in range(n_outputs):
                 weight = store.values[first + j]
                 current[r * n_outputs + j] += value * weight
@@ -128,7 +139,8 @@ def _compare_pairs(store, counters, rows, averaged, current):
             current[r * n_outputs + j] = store.values[j]
             averaged[r * n_outputs + j] = store.values[j] - store.sums[j] / clock
         for at in range(rows.indptr[r], rows.indptr[r + 1]):
-            value, f = np.float64(rows.data[at]) if has_data else 1.0, rows.indices[at]
+            value = np.float64(rows.data[at]) if has_data else 1.0
+            f = rows.indices[at]
             if store.features[f, COUNT] == 0:
                 continue
             atom = store.features[f, ATOM]
@@ -155,7 +167,9 @@ def _sum_of_squares(store, multiplicity):
 
 def _load_pairs(store, counters, indptr, outputs, weights):
     """Load the weights of CSR rows, one for each feature, into an empty store with enough space."""
-    feature, one, places = np.zeros(1, np.int64), np.ones(1), np.empty(store.n_outputs, np.int64)
+    feature = np.zeros(1, np.int64)
+    one = np.ones(1)
+    places = np.empty(store.n_outputs, np.int64)
     for f in range(store.features.shape[0]):
         feature[0] = f
         here = outputs[indptr[f] : indptr[f + 1]]

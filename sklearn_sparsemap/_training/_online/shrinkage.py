@@ -49,7 +49,8 @@ def _enforce_budget(rule, store, rho, factors):
 def _defer_shrinkage(rule, store, counters, before):
     """Shrink only the scales of scores, effective after step `before`; the weights remain unchanged."""
     measure_cancelled(store)
-    factors, rho = np.empty(store.rho.shape[0]), np.empty(store.rho.shape[0])
+    factors = np.empty(store.rho.shape[0])
+    rho = np.empty(store.rho.shape[0])
     copy_into(rho, store.rho)
     strength = _enforce_budget(rule, store, rho, factors)
     # The weights are sums of the gradients of all samples so far, so one strength applies to all steps.

@@ -173,7 +173,9 @@ class Descent:
         self._loss_gradient, self._n_jobs, self._pairs = loss_gradient, n_jobs, CurvaturePairs(len(x), n_jobs)
         self._has_kinks = has_kinks
         # `_gradient` is that of the last evaluated point, which is `_new_x`: `x` moved by `_moved` times the direction.
-        self.x, self._new_x, self._gradient = x, np.empty_like(x) if len(x) < LONG else x, np.empty_like(x)
+        self.x = x
+        self._new_x = np.empty_like(x) if len(x) < LONG else x
+        self._gradient = np.empty_like(x)
         self._moved, self.n_failed = 0.0, 0
         self.value, _ = loss_gradient(self.x, self._gradient)
         self.largest = max(float(self._gradient.max(initial=0.0)), -float(self._gradient.min(initial=0.0)))
@@ -190,7 +192,8 @@ class Descent:
         slope, square = (float(product) for product in self._pairs.combine(self._gradient))
         try:
             if slope < 0.0:
-                first, more = 1.0 if self._pairs.held else 1.0 / sqrt(square), True
+                first = 1.0 if self._pairs.held else 1.0 / sqrt(square)
+                more = True
                 search = LineSearch(self.value, slope, first, self._has_kinks)
                 while more:
                     value, new_slope, largest = self._try(search.step)
@@ -292,7 +295,8 @@ class LineSearch:
         if point.value > best.value:
             end = point
         else:
-            best, end = point, best if turned else end
+            end = best if turned else end
+            best = point
         if is_reduced:
             best, end = (Point(s, f + s * promised, d + promised) for s, f, d in (best, end))
         self.best, self._end = best, end
@@ -342,7 +346,8 @@ class LineSearch:
         cubic_is_near = abs(cubic - point.step) < abs(secant - point.step)
         if not self._bracketed:
             return min(max(secant if cubic_is_near else cubic, self._low), self._high)
-        step, limit = cubic if cubic_is_near else secant, point.step + _SHRINKING * (end.step - point.step)
+        step = cubic if cubic_is_near else secant
+        limit = point.step + _SHRINKING * (end.step - point.step)
         return min(limit, step) if far > 0.0 else max(limit, step)
 
 

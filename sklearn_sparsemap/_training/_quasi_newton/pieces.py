@@ -263,7 +263,8 @@ class CurvaturePairs:
         row, keeps = self._row, gain > _FLAT
         if keeps:
             self.held = [*self.held, row]
-        n, held = len(self.held), readonly(self.held, np.int64)
+        n = len(self.held)
+        held = readonly(self.held, np.int64)
         table = over_pieces(
             self._n, self._n_jobs, n * _N_PRODUCTS, _REMEMBER[self._dtype], self._arrays, held, row, step, gradient
         )
@@ -279,7 +280,8 @@ class CurvaturePairs:
         If no row is free, it replaces the oldest pair. Returns the products of the direction with the gradient and with
         itself.
         """
-        coefficients, held = readonly(-self._coefficients(), np.float64), readonly(self.held, np.int64)
+        coefficients = readonly(-self._coefficients(), np.float64)
+        held = readonly(self.held, np.int64)
         self._row = min(set(range(self.most)) - set(self.held), default=None)
         if self._row is None:
             self._row, *self.held = self.held

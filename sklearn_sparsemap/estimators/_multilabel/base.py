@@ -346,7 +346,8 @@ class LabelSetClassifier(
 
     def _marginals(self, model, X, warn=False):
         """Return the marginals of the labels; with `warn`, issue a warning if they are inexact."""
-        task, out = LabelTask(self._graph, self._loss), np.empty((X.shape[0], self._graph.n_labels))
+        task = LabelTask(self._graph, self._loss)
+        out = np.empty((X.shape[0], self._graph.n_labels))
         n_inexact, largest = 0, 0.0
         for rows in blocks(X.shape[0], self._graph.n_labels):
             scores = self._finite(model.scores(X[rows]))
@@ -487,9 +488,12 @@ class LabelSetClassifier(
         terms : list of (name, label, whether it is predicted, amount)
         """
         X, network, calibration = self._check_one(X), self._learned.model, self._calibration
-        labels, evidence = self.classes_.tolist(), self._evidence(network, X)
-        (odds,), (predicted,) = calibration.log_odds(evidence), self._choose(network, X)
-        rival, row = self._rival(odds, predicted) if against is None else self._as_labels(against), sparse.csr_array(X)
+        labels = self.classes_.tolist()
+        evidence = self._evidence(network, X)
+        (odds,) = calibration.log_odds(evidence)
+        (predicted,) = self._choose(network, X)
+        rival = self._rival(odds, predicted) if against is None else self._as_labels(against)
+        row = sparse.csr_array(X)
         marginals = self._marginals(network, X)[0] if len(self.edges_) else None
 
         def name_of(source, name):
@@ -498,7 +502,9 @@ class LabelSetClassifier(
 
         terms = []
         for j in np.flatnonzero(predicted != rival).tolist():
-            sign, slope, offset = 1.0 if predicted[j] else -1.0, calibration.slopes[j], calibration.offsets[j]
+            sign = 1.0 if predicted[j] else -1.0
+            slope = calibration.slopes[j]
+            offset = calibration.offsets[j]
             own = self._amounts(row, j, marginals)
             found = [(name_of(source, name), slope * a) for source, name, a in own if source != "intercept"]
             # The intercept of a score and the offset of its calibration mostly cancel, so they are a single term.

@@ -146,7 +146,8 @@ def _fit_curves(scores, positives, counts, prior):
         residuals, curvature = counts * p - positives, counts * (p * (1.0 - p))
         data = np.stack([(residuals * rising).sum(axis=0), residuals.sum(axis=0)])
         gradient, curvature_rising = data + curves - means, curvature * rising
-        aa, ab = (curvature_rising * rising).sum(axis=0) + 1.0, curvature_rising.sum(axis=0)
+        aa = (curvature_rising * rising).sum(axis=0) + 1.0
+        ab = curvature_rising.sum(axis=0)
         # The part of the Hessian beyond the Fisher information. It speeds up the way to small slopes.
         aa += np.maximum(data[0], 0.0)
         bb = curvature.sum(axis=0) + 1.0

@@ -465,7 +465,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
         The task is None if all sample weights are zero.
         """
-        hidden, first = self._check_params(), not hasattr(self, "_graph")
+        hidden = self._check_params()
+        first = not hasattr(self, "_graph")
         if not first:
             self._check_whole()
             self._check_unchanged(hidden)

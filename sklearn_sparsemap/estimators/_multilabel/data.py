@@ -329,7 +329,8 @@ def read_edges(label_graph, names, Y, weights, loops=True):
         pairs = [tuple(pair) for pair in label_graph]
     except TypeError as error:
         raise ValueError(f"label_graph must be 'full', 'tree', None or a list of label pairs: {error}") from error
-    edges, known = np.zeros((len(pairs), 2), np.int64), names.tolist()
+    edges = np.zeros((len(pairs), 2), np.int64)
+    known = names.tolist()
     for number, pair in enumerate(pairs):
         if len(pair) != 2:
             raise ValueError(f"label_graph[{number}] is {pair!r}; an edge is a pair of labels")
@@ -359,7 +360,8 @@ def informative_pairs(Y, weights):
     information : array of shape (n_pairs,)
     """
     n, total = Y.shape[1], weights.sum()
-    by_label, weighted = sparse.csr_array(Y.T), sparse.csr_array(Y.multiply(weights[:, None]))
+    by_label = sparse.csr_array(Y.T)
+    weighted = sparse.csr_array(Y.multiply(weights[:, None]))
     single = weights @ Y / total
     for rows in blocks(n, n, _CELLS_OF_PAIRS):
         both = np.asarray((by_label[rows] @ weighted).todense())[:, rows.start :] / total
@@ -382,7 +384,8 @@ def informative_pairs(Y, weights):
 
 def strongest_pairs(Y, weights, most):
     """Return the `most` pairs of labels with the highest mutual information: int array, in lexicographic order."""
-    pairs, values = np.zeros((0, 2), np.int64), np.zeros(0)
+    pairs = np.zeros((0, 2), np.int64)
+    values = np.zeros(0)
     for firsts, seconds, information in informative_pairs(Y, weights):
         pairs = np.concatenate([pairs, np.stack([firsts, seconds], axis=1)])
         values = np.concatenate([values, information])

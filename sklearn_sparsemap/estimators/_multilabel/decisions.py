@@ -71,7 +71,8 @@ def expected_cuts(probabilities, threshold=0.5):
     empty = -np.logaddexp(0.0, odds).sum(axis=1)[:, None]
     values = np.concatenate([2.0 * np.exp(empty), f1 + np.exp(empty + np.cumsum(odds, axis=1))], axis=1)
     bounds = np.pad(ordered, ((0, 0), (1, 1)), constant_values=((0, 0), (1.0, 0.0)))
-    size, rows = values.argmax(axis=1), np.arange(len(probabilities))
+    size = values.argmax(axis=1)
+    rows = np.arange(len(probabilities))
     return 0.5 * (bounds[rows, size] + bounds[rows, size + 1])
 
 
@@ -109,7 +110,8 @@ def threshold_scores(probabilities, gold, weights, thresholds=GRID):
     -------
     totals : array of shape (4, n_thresholds)
     """
-    n, n_thresholds = len(probabilities), len(thresholds)
+    n = len(probabilities)
+    n_thresholds = len(thresholds)
     rows, columns = np.nonzero(probabilities > 0.0)
     # A probability exceeds the first `above` thresholds.
     above = np.searchsorted(thresholds, probabilities[rows, columns], side="left")
@@ -125,7 +127,8 @@ def threshold_scores(probabilities, gold, weights, thresholds=GRID):
 
 def expected_scores(probabilities, gold, weights, thresholds=SET_GRID):
     """Sum the scores of the sets of the highest expectation at each threshold; see `threshold_scores`."""
-    totals, n_gold = np.empty((4, len(thresholds))), gold.sum(axis=1)
+    totals = np.empty((4, len(thresholds)))
+    n_gold = gold.sum(axis=1)
     for k, threshold in enumerate(thresholds):
         chosen = probabilities > expected_cuts(probabilities, threshold)[:, None]
         totals[:, k] = summed_scores((chosen * gold).sum(axis=1), chosen.sum(axis=1), n_gold, weights)
@@ -233,7 +236,9 @@ class ObservedLabelSets:
         total = np.zeros((4, len(thresholds)))
         for rows in blocks(len(probabilities), 1, self._block_size):
             right = gold[rows]
-            sums, hits, n_gold = self._sums(logit(probabilities[rows])), self._sums(right), right.sum(axis=1)
+            sums = self._sums(logit(probabilities[rows]))
+            hits = self._sums(right)
+            n_gold = right.sum(axis=1)
             for k, threshold in enumerate(thresholds):
                 best = self._best(sums, threshold)
                 n_hits = hits[np.arange(len(best)), best]
@@ -275,8 +280,11 @@ class ObservedLabelSets:
         """Return the set with the highest sum of expected F1 and probability, among the likely sets of each sample."""
         is_likely = np.zeros(len(self.sizes), bool)
         is_likely[likely] = True
-        which, indices = np.flatnonzero(is_likely), (np.cumsum(is_likely) - 1)[likely]
-        sets, sizes, best = self.sets[which].astype(np.float32), self.sizes[which], np.empty(len(indices), np.int64)
+        which = np.flatnonzero(is_likely)
+        indices = (np.cumsum(is_likely) - 1)[likely]
+        sets = self.sets[which].astype(np.float32)
+        sizes = self.sizes[which]
+        best = np.empty(len(indices), np.int64)
         # Counts are exact in float32, in half of the memory.
         hits = (sets @ sets.T).toarray()
         for start in range(0, len(indices), _AT_ONCE):
@@ -299,7 +307,9 @@ def _lifts(frequencies, frequency, independent):
     frequency, independent : arrays of shape (n_sets,)
         Counts of the sets that are kept, and their log probabilities under independent labels.
     """
-    total, once, twice = frequencies.sum(), (frequencies <= 1.0 + 1e-9).sum(), (frequencies <= 2.0 + 1e-9).sum()
+    total = frequencies.sum()
+    once = (frequencies <= 1.0 + 1e-9).sum()
+    twice = (frequencies <= 2.0 + 1e-9).sum()
     # The leave-one-out estimate of the discount, n1 / (n1 + 2 n2).
     discount = min(once / max(2.0 * twice - once, 1.0), _MAX_DISCOUNT)
     left = discount * np.minimum(frequencies, 1.0).sum() / total
@@ -317,7 +327,8 @@ def _highest(values, n):
     rows, columns = np.nonzero(values >= highest.min(axis=1)[:, None])
     counts = np.bincount(rows, minlength=len(values))
     offsets = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    left, numbers = np.full((len(values), counts.max()), -np.inf), np.zeros((len(values), counts.max()), np.int64)
+    left = np.full((len(values), counts.max()), -np.inf)
+    numbers = np.zeros((len(values), counts.max()), np.int64)
     left[rows, offsets], numbers[rows, offsets] = values[rows, columns], columns
     return np.take_along_axis(numbers, np.sort(np.argpartition(left, -n, axis=1)[:, -n:], axis=1), axis=1)
 

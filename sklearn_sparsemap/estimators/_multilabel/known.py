@@ -27,7 +27,8 @@ def read_known_labels(known, classes, n_samples, in_order):
     ValueError
         If `known` is not as described for `predict`; the message names the sample.
     """
-    labels, values = classes.tolist(), np.full((n_samples, len(classes)), -1)
+    labels = classes.tolist()
+    values = np.full((n_samples, len(classes)), -1)
     if len(getattr(known, "shape", ())) == 2:
         filled, mask = read_known(in_order(known))
         filled = read_indicator(filled if sparse.issparse(filled) else np.asarray(filled)).toarray()
@@ -67,10 +68,12 @@ def agree(chosen, known, graph, classes, best):
     ValueError
         If no set that satisfies the constraints agrees with the known labels of a sample.
     """
-    labels, wrong = classes.tolist(), np.flatnonzero(((known >= 0) & (chosen != known)).any(axis=1))
+    labels = classes.tolist()
+    wrong = np.flatnonzero(((known >= 0) & (chosen != known)).any(axis=1))
     patterns, which = np.unique(known[wrong], axis=0, return_inverse=True)
     for number, pattern in enumerate(patterns):
-        rows, fixed = wrong[which.ravel() == number], np.flatnonzero(pattern >= 0)
+        rows = wrong[which.ravel() == number]
+        fixed = np.flatnonzero(pattern >= 0)
         rule = Exactly([Label(labels[j], negated=pattern[j] == 0) for j in fixed], len(fixed))
         with_known = LabelGraph(len(labels), graph.edges, [*graph.constraints, *read_constraints([rule], classes)])
         try:

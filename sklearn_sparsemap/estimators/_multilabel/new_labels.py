@@ -47,7 +47,8 @@ def add_labels(estimator, y, classes):
 
 def _grow(estimator, labels):
     """Give a fitted estimator further labels."""
-    names, n_labels = label_array(labels), len(labels)
+    names = label_array(labels)
+    n_labels = len(labels)
     positions = codes_of(estimator.classes_.tolist(), names)
     state = _with_more_labels(estimator.get_training_state(), positions, n_labels)
     graph, old, sets = estimator._graph, estimator._calibration, estimator._sets

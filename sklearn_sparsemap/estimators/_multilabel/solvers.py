@@ -112,7 +112,8 @@ class NetworkComparison:
         part = linear.task.take(train)
         part.weights = relative(part.weights)
         self.learner = epochs_of(estimator, X[train], part, AUTO_HIDDEN, check_random_state(_TWIN_SEED))
-        self.sets, self.n_done = None if estimator._single else sets, 0
+        self.sets = None if estimator._single else sets
+        self.n_done = 0
         self.n_first = int(np.clip(np.ceil(_COMPARED_VISITS / len(train)), *_COMPARED_EPOCHS))
 
     def is_better(self):
@@ -368,7 +369,8 @@ class AdamTraining:
             if not folds:
                 return None
             train, held = folds[0]
-            part, task = whole.take(train), whole.take(held)
+            part = whole.take(train)
+            task = whole.take(held)
             sets = None if estimator._single else ObservedLabelSets.of_samples(part.gold, part.weights)
             twin = epochs_of(estimator, X[train], _for_epochs(part), self.hidden, check_random_state(_TWIN_SEED))
             for k in range(estimator.n_iter_):

@@ -293,7 +293,8 @@ def _streams(stream, X, y, budgets):
         labels = np.unique(y) if is_array else list(labels)
     if stream.shuffle:
         visits = check_random_state(stream.random_state).permutation(_num_samples(X))
-        X, y = _safe_indexing(X, visits), _safe_indexing(y, visits)
+        X = _safe_indexing(X, visits)
+        y = _safe_indexing(y, visits)
     for _ in range(stream.max_iter - 1):
         stream.partial_fit(X, y, labels)
     for budget in budgets:

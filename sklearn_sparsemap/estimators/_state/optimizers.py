@@ -105,7 +105,8 @@ def _pairs_of(store, clock):
     widths = np.where(counts < 0, store.n_outputs, counts)
     ends = np.cumsum(widths)
     at = np.arange(widths.sum()) + np.repeat(starts - (ends - widths), widths)
-    is_wide, outputs = np.repeat(counts < 0, widths), store.outputs[at].astype(np.int64)
+    is_wide = np.repeat(counts < 0, widths)
+    outputs = store.outputs[at].astype(np.int64)
     exists = ~is_wide | (outputs != 0)
     outputs = np.where(is_wide, at - np.repeat(starts, widths), outputs)
     feature = np.repeat(features, widths)[exists]
@@ -200,6 +201,7 @@ def _write_network(state, rng):
     *layers, additional = arrays("weights")
     optimizer = MinibatchOptimizer(Network(layers[: len(layers) // 2], layers[len(layers) // 2 :], additional), rng)
     rule, counters = optimizer.rule, state.counters
-    rule.first, rule.second = arrays("first"), arrays("second")
+    rule.first = arrays("first")
+    rule.second = arrays("second")
     rule.n_steps, optimizer.unconverged = counters["n_steps"], counters["n_inexact"]
     return optimizer

@@ -396,7 +396,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         self._check_gibbs("sample")
         check_positive("n_samples", n_samples, integer=True)
         known = None if known is None else by_samples(known, X, "known")
-        (structure, X), rng = self._check_predict(X), check_random_state(random_state)
+        (structure, X) = self._check_predict(X)
+        rng = check_random_state(random_state)
 
         def run(task, scores, additional):
             # The draws themselves do not notice that all structures of a sample are forbidden.

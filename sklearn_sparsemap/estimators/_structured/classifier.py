@@ -458,7 +458,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
                 weights = task.weights / task.weights.max()
                 repetitions = np.where(weights > 0.0, np.clip(task.weights, 1.0, _MAX_WEIGHT), 0.0)
                 n_samples = repetitions.sum()
-            loss, penalty = LOSSES[task.loss], _PERCEPTRON_PENALTY if task.loss == "perceptron" else _PENALTY
+            loss = LOSSES[task.loss]
+            penalty = _PERCEPTRON_PENALTY if task.loss == "perceptron" else _PENALTY
             penalty /= task.length_factor**2
             if loss.argmax == "gibbs":
                 density = rows_per_column(X.values, np.repeat(repetitions, lengths))
@@ -572,7 +573,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def _check_params(self):
         """Check the parameters; return the structure."""
         check_parameters(self)
-        structure, (loss, _) = resolve_structure(self.structure), pair_of(self.loss, None)
+        structure = resolve_structure(self.structure)
+        (loss, _) = pair_of(self.loss, None)
         solver, _ = pair_of(self.solver, None)
         if LOSSES[loss].argmax == "gibbs":
             marginal_oracle_of(structure, f"loss={loss!r}")

@@ -277,9 +277,11 @@ def split_step_weights(sample_weight, structure, lengths, is_allowed=True):
             )
         check_not_negative(own, f"sample_weight[{i}]", "weights")
         arrays.append(own)
-    values, full = np.concatenate(arrays), lengths > 0
+    values = np.concatenate(arrays)
+    full = lengths > 0
     starts = (np.cumsum(lengths) - lengths)[full]
-    lowest, highest = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    lowest = np.minimum.reduceat(values, starts)
+    highest = np.maximum.reduceat(values, starts)
     # The mean of equal weights is exact, so they are equivalent to one weight for the sample.
     means = np.where(lowest == highest, lowest, np.add.reduceat(values, starts) / lengths[full])
     of_samples = np.zeros(len(lengths))
@@ -327,7 +329,8 @@ def without_empty(structure, X, y, sample_weight=None):
         return X, y, sample_weight
     warn_user(f"samples without steps are left out: {empty.sum()} of {len(X)}, the first of them X[{empty.argmax()}]")
     kept = np.flatnonzero(~empty)
-    X, y = _taken(X, kept), _taken(y, kept)
+    X = _taken(X, kept)
+    y = _taken(y, kept)
     if sample_weight is not None and len(sample_weight) == len(empty):
         sample_weight = _safe_indexing(sample_weight, kept)
     return X, y, sample_weight
@@ -365,7 +368,8 @@ def without_violations(X, gold, task, stream=False):
         # A name stands for several factors.
         counts.update({repr(factor if factor.name is None else factor.name) for factor in task.violated[i]})
     rules = [f"{rule} ({n} sample{'s' * (n > 1)})" for rule, n in counts.most_common()]
-    rules, samples = first_of(rules), first_of([f"y[{i}]" for i in wrong])
+    rules = first_of(rules)
+    samples = first_of([f"y[{i}]" for i in wrong])
     kept = np.setdiff1d(np.arange(len(X)), wrong)
     if not stream and not task.weights[kept].any():
         first = task.violated[wrong[0]][0]

@@ -48,7 +48,8 @@ def _score_rows(data, indices, indptr, coef, intercept, scores):
         Output.
     """
     n_rows, n_outputs = scores.shape
-    n_entries, most = len(data), LARGEST_SCORE / max(n_rows * n_outputs, 1)
+    n_entries = len(data)
+    most = LARGEST_SCORE / max(n_rows * n_outputs, 1)
     if len(indptr) != n_rows + 1 or indptr[0] != 0 or indptr[n_rows] != n_entries or len(indices) != n_entries:
         return False
     for r in range(n_rows):
@@ -122,7 +123,8 @@ def _rows_of_few(X):
             return None, None
         if len({x.shape[1] for x in X}) > 1:
             return None, None
-        rows, row_ptr = (X[0] if len(X) == 1 else np.concatenate(X)), [0, *accumulate(map(len, X))]
+        rows = X[0] if len(X) == 1 else np.concatenate(X)
+        row_ptr = [0, *accumulate(map(len, X))]
     elif type(X) is RaggedArray and X.shapes is None and X.extras is None:
         rows, indptr, groups = X.values, X.indptr, X.groups
         if type(indptr) is not np.ndarray or indptr.dtype != np.int64 or not 1 < indptr.size <= _MAX_SAMPLES + 1:

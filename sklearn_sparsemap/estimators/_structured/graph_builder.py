@@ -206,7 +206,8 @@ class FixedGraph(GraphBuilder):
         graph, alike = self.graph, other.graph
         if (graph.shapes, graph.n_states) != (alike.shapes, alike.n_states):
             return False
-        layout, same = graph.layout(), alike.layout()
+        layout = graph.layout()
+        same = alike.layout()
         return (
             list(map(repr, graph.factors)) == list(map(repr, alike.factors))
             and layout.oracles == same.oracles

@@ -159,7 +159,9 @@ def warn_of_scales(X):
     columns, scales, offsets = column_scales(X[:: max(1, -(-X.shape[0] // _MAX_SAMPLES))])
     if not len(columns):
         return
-    low, high, offset = scales.argmin(), scales.argmax(), offsets.argmax()
+    low = scales.argmin()
+    high = scales.argmax()
+    offset = offsets.argmax()
     if scales[high] > _LARGEST_RATIO * scales[low]:
         reason = f"column {columns[high]} has {scales[high] / scales[low]:.3g} times the scale of column {columns[low]}"
     elif offsets[offset] > _LARGEST_OFFSET:
@@ -191,20 +193,26 @@ def column_scales(X):
     if sparse.issparse(X):
         # There can be more columns than fit into memory.
         columns, which = np.unique(X.indices, return_inverse=True)
-        counts, squares = np.bincount(which, X.data != 0.0), np.bincount(which, X.data * X.data)
+        counts = np.bincount(which, X.data != 0.0)
+        squares = np.bincount(which, X.data * X.data)
     else:
         columns = np.arange(X.shape[1])
-        counts, squares = np.count_nonzero(X, axis=0), np.einsum("ij,ij->j", X, X)
-    full, scales, offsets = counts == X.shape[0], np.sqrt(squares / np.maximum(counts, 1.0)), np.zeros(len(columns))
+        counts = np.count_nonzero(X, axis=0)
+        squares = np.einsum("ij,ij->j", X, X)
+    full = counts == X.shape[0]
+    scales = np.sqrt(squares / np.maximum(counts, 1.0))
+    offsets = np.zeros(len(columns))
     if full.any() and X.shape[0]:
         if sparse.issparse(X):
             # Indexing would allocate an array over all columns.
             rows, is_full = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), full[which]
-            values, places = np.zeros((X.shape[0], np.count_nonzero(full))), np.cumsum(full) - 1
+            values = np.zeros((X.shape[0], np.count_nonzero(full)))
+            places = np.cumsum(full) - 1
             np.add.at(values, (rows[is_full], places[which[is_full]]), X.data[is_full])
         else:
             values = X[:, full]
-        means, deviations = np.abs(values.mean(axis=0)), values.std(axis=0)
+        means = np.abs(values.mean(axis=0))
+        deviations = values.std(axis=0)
         # Rounding gives a constant column a tiny deviation.
         deviations[deviations <= 1e-12 * means] = 0.0
         scales[full] = deviations

@@ -61,7 +61,8 @@ def _with_more_outputs(state, positions, n_outputs, shapes_of):
         All weights are copied.
     """
     n_features, n_before = state.shape
-    before, after = shapes_of(n_before), shapes_of(n_outputs)
+    before = shapes_of(n_before)
+    after = shapes_of(n_outputs)
     grown_state = copy(state)
     grown_state.shape = n_features, n_outputs
     grown_state.indices = state.indices // n_before * n_outputs + positions[state.indices % n_before]
@@ -69,7 +70,8 @@ def _with_more_outputs(state, positions, n_outputs, shapes_of):
     for slot, values in state.dense.items():
         grown = np.full(n_outputs + size_of(after), BLANK.get(slot, 0.0), values.dtype)
         grown[:n_outputs][positions] = values[:n_before]
-        old, new = split_flat(values[n_before:], before), split_flat(grown[n_outputs:], after)
+        old = split_flat(values[n_before:], before)
+        new = split_flat(grown[n_outputs:], after)
         for name, scores in old.items():
             axes = [positions if n != m else np.arange(n) for n, m in zip(scores.shape, new[name].shape)]
             new[name][np.ix_(*axes)] = scores

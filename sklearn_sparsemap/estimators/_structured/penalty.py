@@ -48,7 +48,8 @@ class HeldOutPart:
         self.estimator, part = estimator, task.take(train)
         part.weights = relative(part.weights)
         solver, _ = pair_of(estimator.solver, None)
-        start, rng = zero_weights(part, X.values, solver), np.random.RandomState(_SEED)
+        start = zero_weights(part, X.values, solver)
+        rng = np.random.RandomState(_SEED)
         self.learner = estimator._learner(part, X[train], start, rng)
         groups = [np.sort(group) for group in np.array_split(held, min(_N_GROUPS, len(held)))]
         self.groups = [(task.take(group), self.learner.narrow(X[group]), gold[group]) for group in groups]
@@ -98,7 +99,8 @@ def choose_penalty(estimator, task, X, gold):
     rows = np.flatnonzero(task.weights > 0.0)
     if len(rows) < _MIN_SAMPLES:
         return Choice(usual, np.array([usual]), np.array([np.nan]), [])
-    order, is_many = np.random.default_rng(_SEED).permutation(rows), len(rows) >= _MANY
+    order = np.random.default_rng(_SEED).permutation(rows)
+    is_many = len(rows) >= _MANY
     held_parts = np.array_split(order, _N_PARTS if is_many else _FEW_PARTS)[: 1 if is_many else None]
     parts = [HeldOutPart(estimator, task, X, gold, np.setdiff1d(rows, held), held) for held in held_parts]
     total = task.weights[np.concatenate(held_parts)].sum()

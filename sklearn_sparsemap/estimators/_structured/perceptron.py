@@ -361,7 +361,8 @@ default=None
             weigh_by_visits(task)
         self._init_state(structure, classes, X)
         self._learned = FittedState(optimizer=self._new_optimizer(task.n_outputs, task.n_additional))
-        norms, rng = norms_before_shrinking(self, task, X), check_random_state(self.random_state)
+        norms = norms_before_shrinking(self, task, X)
+        rng = check_random_state(self.random_state)
 
         def epoch_of(optimizer):
             return make_epoch(self, optimizer, *self._data_of(optimizer, task, X), rng, remember=False)
@@ -498,7 +499,8 @@ default=None
         task, X
             The samples.
         """
-        last, model = self._debiasing_optimizer(first, _n_visits(task, X), average=True), first.model()
+        last = self._debiasing_optimizer(first, _n_visits(task, X), average=True)
+        model = first.model()
         n_steps, earlier = first.n_steps, self._learned.final
         if not n_steps and earlier is not None and len(earlier["curve"]):
             n_steps = int(earlier["curve"][-1, 0])
@@ -612,7 +614,8 @@ default=None
         groups, weights, mira = self.groups_, self.group_weights_, False
         if columns is not None:
             groups = Groups.partition(np.zeros(len(columns), np.int64), names=["selected"])
-            weights, mira = np.zeros(1), self.debias == MIRA
+            weights = np.zeros(1)
+            mira = self.debias == MIRA
         optimizer = GroupOptimizer(
             groups, weights, n_outputs, n_additional, average=self.average if average is None else average, mira=mira,
             columns=columns,

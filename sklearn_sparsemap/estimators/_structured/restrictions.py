@@ -96,7 +96,8 @@ class TransitionMask:
         """
         # Each sequence, with its sides: sample i has one more pair than steps.
         first, side = codes.indptr[:-1], len(self.labels) - 1
-        before, after = np.insert(codes.values, first, side), np.insert(codes.values, codes.indptr[1:], side)
+        before = np.insert(codes.values, first, side)
+        after = np.insert(codes.values, codes.indptr[1:], side)
         wrong = np.flatnonzero((before != UNKNOWN) & (after != UNKNOWN) & self.pairs[before, after])
         if not len(wrong):
             return

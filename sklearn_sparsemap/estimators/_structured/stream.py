@@ -30,7 +30,8 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStru
         X : RaggedArray
         task : Task
         """
-        structure, first = self._check_params(), not hasattr(self, "_structure")
+        structure = self._check_params()
+        first = not hasattr(self, "_structure")
         if self.class_weight == "balanced":
             raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")
         if not first:

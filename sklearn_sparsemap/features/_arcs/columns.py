@@ -122,9 +122,12 @@ def fill(arcs, columns, n_jobs):
 
 def as_columns(columns):
     """Return `Columns` in the form that kernels take."""
-    column_ptr, sizes = readonly(columns.column_ptr, np.int64), readonly(np.diff(columns.column_ptr), np.uint64)
+    column_ptr = readonly(columns.column_ptr, np.int64)
+    sizes = readonly(np.diff(columns.column_ptr), np.uint64)
     slot_ptr, keys, slots = columns.tables
-    slot_ptr, keys, slots = readonly(slot_ptr, np.int64), readonly(keys, np.uint64), readonly(slots, np.int32)
+    slot_ptr = readonly(slot_ptr, np.int64)
+    keys = readonly(keys, np.uint64)
+    slots = readonly(slots, np.int32)
     return kernels.Columns(column_ptr, sizes, slot_ptr, keys, slots)
 
 

@@ -64,7 +64,8 @@ def arc_templates(
     >>> len(arc_templates(tags=["pos"], words=["word"]))
     246
     """
-    tags, words = _check_fields("tags", tags), _check_fields("words", words)
+    tags = _check_fields("tags", tags)
+    words = _check_fields("words", words)
     fields = tags + words
     if not tags:
         raise ValueError("tags is empty; name at least one field with tags, such as 'pos'")

@@ -89,7 +89,8 @@ def rows_of_few(X, separator, column_of):
         indptr.append(len(row_ptr) - 1)
     if len(row_ptr) == 1:
         return None
-    row_ptr, values = np.array(row_ptr), np.ones(len(columns))
+    row_ptr = np.array(row_ptr)
+    values = np.ones(len(columns))
     if places:
         values[places] = weights
     columns = np.array(columns, np.int32)

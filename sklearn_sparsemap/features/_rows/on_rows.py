@@ -118,7 +118,8 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         rows : RaggedArray of shape (n_samples,)
             As from `transform`.
         """
-        rows, transformer = SampleRows(X), clone(self.transformer)
+        rows = SampleRows(X)
+        transformer = clone(self.transformer)
         labels = rows.labels(y)
         if hasattr(transformer, "fit_transform"):
             values = transformer.fit_transform(rows.values, labels)

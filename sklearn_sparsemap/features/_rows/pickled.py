@@ -81,7 +81,8 @@ def _same(buffer, at, text, start, n):
 @kernel
 def _string_atom(buffer, at, n, counts, slots, hashes, starts, lengths, text):
     """Return the number of a string, n bytes of the buffer; a new one is stored. After too many collisions, -1."""
-    key, mask = np.uint64(counts[_HASH]) + np.uint64(n), np.int64(len(slots) - 1)
+    key = np.uint64(counts[_HASH]) + np.uint64(n)
+    mask = np.int64(len(slots) - 1)
     for k in range(0, n, 8):
         key = mix(key ^ _word(buffer, at + k, n - k))
     slot = np.int64(key) & mask
@@ -105,7 +106,8 @@ def _string_atom(buffer, at, n, counts, slots, hashes, starts, lengths, text):
 @kernel
 def _number_atom(bits, counts, slots, hashes, starts, lengths):
     """Return the number of a float, given its bits; a new one is stored. After too many collisions, -1."""
-    key, mask = mix(np.uint64(bits) ^ np.uint64(counts[_HASH])), np.int64(len(slots) - 1)
+    key = mix(np.uint64(bits) ^ np.uint64(counts[_HASH]))
+    mask = np.int64(len(slots) - 1)
     slot = np.int64(key) & mask
     while slots[slot] > 0:
         atom = np.int64(slots[slot] - 1)
@@ -124,7 +126,8 @@ def _number_atom(bits, counts, slots, hashes, starts, lengths):
 @kernel
 def _form_number(own, n, counts, slots, hashes, ends, attributes):
     """Return the number of a form, the sequence of n attributes; a new one is stored. After too many collisions, -1."""
-    key, mask = np.uint64(counts[_HASH]), np.int64(len(slots) - 1)
+    key = np.uint64(counts[_HASH])
+    mask = np.int64(len(slots) - 1)
     for k in range(n):
         key = (key ^ np.uint64(own[k])) * _PRIME
     key = mix(key)
@@ -191,7 +194,11 @@ def _read(buffer, counts, atoms, forms, values, form_of, own):
     """
     slots, hashes, starts, lengths, text = atoms.slots, atoms.hashes, atoms.starts, atoms.lengths, atoms.text
     form_slots, form_hashes, form_ends, attributes = forms.slots, forms.hashes, forms.ends, forms.attributes
-    number, is_open, is_key, n_own, n_known = np.zeros(1), False, True, np.int64(0), np.int64(0)
+    number = np.zeros(1)
+    is_open = False
+    is_key = True
+    n_own = np.int64(0)
+    n_known = np.int64(0)
     bits = number.view(np.int64)
     # After the protocol, the frame if any, and the list of tokens.
     at = np.int64(12 if buffer[2] == _FRAME else 3)
@@ -317,7 +324,8 @@ class _Numbers:
         buffer = np.frombuffer(self._file.getbuffer(), np.uint8)[: self._file.tell()]
         n_entries = sum(map(len, tokens))
         self._reserve(len(buffer), n_entries, len(tokens))
-        values, own = np.empty(n_entries, np.int64), np.zeros(1 + max(map(len, tokens)), np.int64)
+        values = np.empty(n_entries, np.int64)
+        own = np.zeros(1 + max(map(len, tokens)), np.int64)
         self.counts[_VALUES] = 0
         self.counts[_COLLISIONS] += _MAX_COLLISIONS * (n_entries + _AT_ONCE)
         is_read = _read(
@@ -334,7 +342,8 @@ class _Numbers:
 
     def atoms(self):
         """Return the distinct atoms: list of str and float."""
-        n, text = int(self.counts[_ATOMS]), self.text[: self.counts[_TEXT]].tobytes()
+        n = int(self.counts[_ATOMS])
+        text = self.text[: self.counts[_TEXT]].tobytes()
         floats = self.starts[:n].view(np.float64).tolist()
         return [
             text[start : start + length].decode("utf-8", "surrogatepass") if length >= 0 else floats[i]
@@ -358,7 +367,9 @@ def number_dicts(tokens):
     forms : list of tuple of str
         All of this is None if a token is not a dict of strings and numbers that this function reads.
     """
-    numbers, values, form_of = _Numbers(), [], np.empty(len(tokens), np.int64)
+    numbers = _Numbers()
+    values = []
+    form_of = np.empty(len(tokens), np.int64)
     for start in range(0, len(tokens), _AT_ONCE):
         found = numbers.read(tokens[start : start + _AT_ONCE], form_of)
         if found is None:

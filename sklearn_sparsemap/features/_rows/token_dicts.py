@@ -122,7 +122,8 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         super()._restore(fitted, learned)
         self._check_parameters()
         vocabulary = getattr(self, "_vocabulary", {})
-        n, attributes = len(vocabulary), getattr(self, "template_names_", [])
+        n = len(vocabulary)
+        attributes = getattr(self, "template_names_", [])
         if not all(isinstance(name, str) for name in [*vocabulary, *attributes]):
             raise ValueError("names of columns and attributes must be strings")
         if list(vocabulary.values()) != list(range(n)):
@@ -185,7 +186,8 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         weights = pairs.weights.astype(self.dtype)
         columns[weights == 0] = -1
         # These arrays are as long as if each entry had a column.
-        row_ptr, indices = np.empty(len(pairs.row_ptr), np.int64), np.empty(len(pairs.codes), np.int32)
+        row_ptr = np.empty(len(pairs.row_ptr), np.int64)
+        indices = np.empty(len(pairs.codes), np.int32)
         places = np.empty(len(pairs.codes), np.int64)
         codes = readonly(pairs.codes, np.int64), readonly(pairs.row_ptr, np.int64)
         n = keep_entries(*codes, readonly(columns, np.int32), row_ptr, indices, places)

@@ -60,7 +60,8 @@ def _number(secret, order, form_of, form_ptr, attributes, positions, values, row
     n_pairs : int
     """
     mask = np.int64(255)
-    slots, keys = np.zeros(256, dtype=np.int32), np.empty(len(values), dtype=np.uint64)
+    slots = np.zeros(256, dtype=np.int32)
+    keys = np.empty(len(values), dtype=np.uint64)
     n_keys = np.int64(0)
     for t in order:
         form = form_of[t]
@@ -204,7 +205,8 @@ class TokenPairs:
 
         There are no tuples of pairs, because many of them would start Python's garbage collector.
         """
-        attribute_of, prefixes = attribute_of.tolist(), [attribute + separator for attribute in attributes]
+        attribute_of = attribute_of.tolist()
+        prefixes = [attribute + separator for attribute in attributes]
         is_text = [isinstance(value, str) for value in values]
         weights = [1.0 if text else _as_float(value) for text, value in zip(is_text, values)]
         self.weights = np.array(weights)[value_of]
@@ -223,7 +225,8 @@ class TokenPairs:
             return False
         self.row_ptr, self.codes = row_ptr, codes
         self.names = [str(string) for string in strings]
-        self.attributes, self.weights = [_attribute_in(name) for name in self.names], np.ones(len(strings))
+        self.attributes = [_attribute_in(name) for name in self.names]
+        self.weights = np.ones(len(strings))
         return True
 
     def _number_pairs(self, tokens, separator):
@@ -243,7 +246,10 @@ class TokenPairs:
                 yield from own
 
         self.codes, distinct = _number_equal(pairs(), -1)
-        self.row_ptr, self.names, self.attributes, self.weights = np.array(row_ptr), [], [], np.ones(len(distinct))
+        self.row_ptr = np.array(row_ptr)
+        self.names = []
+        self.attributes = []
+        self.weights = np.ones(len(distinct))
         for i, (attribute, value) in enumerate(distinct):
             name = attribute
             if isinstance(value, str):

@@ -227,7 +227,8 @@ def learn(plan, encoded, min_count, keep_columns, n_jobs):
     ValueError
         If there are more columns than int32 can number.
     """
-    n_tokens, n_templates = len(encoded.token_indices), len(plan.templates)
+    n_tokens = len(encoded.token_indices)
+    n_templates = len(plan.templates)
     hashes = hash_codes(plan, encoded.codes, encoded.values, Vocabulary.hash_key)
     atom_ptr, shifts, factors = plan.side("head", encoded.n_positions)
     columns = np.empty(n_tokens * n_templates if keep_columns else 0, dtype=np.int32)

@@ -96,7 +96,8 @@ class TemplateVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
 
     def _columns_of_rows(self, model, encoded, columns):
         columns = model.columns(encoded, self.n_jobs) if columns is None else columns
-        n_tokens, n_templates = len(encoded.token_indices), len(model.plan.templates)
+        n_tokens = len(encoded.token_indices)
+        n_templates = len(model.plan.templates)
         is_known = columns >= 0
         if is_known.all():
             row_ptr = np.arange(0, len(columns) + 1, n_templates, dtype=np.int64)

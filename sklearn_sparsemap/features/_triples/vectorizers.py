@@ -53,15 +53,18 @@ class _TripleVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
 
     def _columns_of_rows(self, model, encoded, columns):
         lengths = np.diff(encoded.indptr)
-        triples, n_templates = self._triples(model, encoded, lengths), len(model.plan.templates)
+        triples = self._triples(model, encoded, lengths)
+        n_templates = len(model.plan.templates)
         n_rows, n_filled = zip(*(self._count_rows(n) for n in lengths.tolist()))
         indptr = np.concatenate([[0], np.cumsum(n_rows)])
         ends = n_templates * np.concatenate([[0], np.cumsum(n_filled)])
         is_of_grandparents = self._third == "grand"
-        indices, row_ptr = np.empty(ends[-1], np.int32), np.zeros(indptr[-1] + 1, np.int64)
+        indices = np.empty(ends[-1], np.int32)
+        row_ptr = np.zeros(indptr[-1] + 1, np.int64)
 
         def fill_range(start, stop):
-            rows, first = readonly(indptr, np.int64), int(ends[start])
+            rows = readonly(indptr, np.int64)
+            first = int(ends[start])
             kernels.fill_triples(triples, rows, start, stop, is_of_grandparents, indices, first, row_ptr[1:])
 
         over_ranges(fill_range, np.diff(ends), self.n_jobs)

@@ -47,7 +47,10 @@ def branch(problem, u, joint, bound, tol, size, relax, deadline=None):
     """
     branching = _TableBranching(problem) if problem.layout.tables is not None else _StructureBranching(problem, size)
     best, best_joint, best_value = branching.round(u, joint)
-    nodes, n_nodes, unsolved, end = [(bound, problem.scores[0])], 0, -np.inf, np.inf if deadline is None else deadline
+    nodes = [(bound, problem.scores[0])]
+    n_nodes = 0
+    unsolved = -np.inf
+    end = np.inf if deadline is None else deadline
     max_nodes = np.inf if deadline is None else MAX_NODES
     # Without an assignment to return, the search continues after the deadline.
     while nodes and n_nodes < max_nodes and (best_value == -np.inf or working_time() < end):
@@ -93,7 +96,8 @@ class _StructureBranching:
         """Return an assignment and its value, which is -inf if the marginals are fractional or violate a rule."""
         if fractional(u).any():
             return u, joint, -np.inf
-        u, joint = rounded(u), rounded(joint)
+        u = rounded(u)
+        joint = rounded(joint)
         if self.problem.layout.whole_rows.violated(u).any():
             return u, joint, -np.inf
         return u, joint, self.problem.values(u[None], joint[None])[0]
@@ -112,7 +116,8 @@ class _StructureBranching:
             if not len(entries):
                 return []
             i = int(rows.variables[entries[np.abs(rows.coefs[entries]).argmax()]])
-        on, off = scores.copy(), scores.copy()
+        on = scores.copy()
+        off = scores.copy()
         on[i] += self.reward
         off[i] -= self.reward
         return [off, on]
@@ -154,7 +159,9 @@ class _TableBranching:
                     values[i], changed = best, True
             if not changed:
                 break
-        u, joint, on = np.zeros(len(u)), np.zeros(len(joint)), np.array(values)
+        u = np.zeros(len(u))
+        joint = np.zeros(len(joint))
+        on = np.array(values)
         u[tables.nodes[:-1] + on] = 1.0
         n = np.diff(tables.nodes)[tables.ends[:, 0]]
         joint[tables.cells[:-1] + on[tables.ends[:, 0]] * n + on[tables.ends[:, 1]]] = 1.0
@@ -170,7 +177,8 @@ class _TableBranching:
             return []
         values_of = slice(nodes[node], nodes[node + 1])
         best = nodes[node] + int(u[values_of].argmax())
-        with_it, without = scores.copy(), scores.copy()
+        with_it = scores.copy()
+        without = scores.copy()
         with_it[values_of] = FORBIDDEN
         with_it[best] = scores[best]
         without[best] = FORBIDDEN

@@ -99,7 +99,8 @@ class Clipping:
 
     def invert(self, rows, solutions, out):
         solutions.statistics[:, N_ITER] += out.statistics[rows, N_ITER]
-        left, offsets = np.zeros(len(rows), bool), self._offsets()
+        left = np.zeros(len(rows), bool)
+        offsets = self._offsets()
         for k, i in enumerate(rows.tolist()):
             u, joint, statistics = solutions.marginals[k], solutions.joint[k], solutions.statistics[k]
             if statistics[STATUS] == INFEASIBLE:
@@ -221,7 +222,8 @@ def _shift(arrays, scores):
     scores : array
     shifts : list of (row, multiplier)
     """
-    high, low = scores.copy(), np.zeros(len(scores))
+    high = scores.copy()
+    low = np.zeros(len(scores))
     shifts = []
     for r in np.flatnonzero((arrays.row_low == -np.inf) & (arrays.row_high == np.inf)):
         entries = slice(arrays.row_ptr[r], arrays.row_ptr[r + 1])

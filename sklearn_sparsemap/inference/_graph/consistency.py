@@ -27,7 +27,8 @@ def rule_out(problems):
         1.0 at the links of tables with the values that they have ruled out.
     """
     n, tables = len(problems.scores), problems.layout.tables
-    contradicted, guilty = np.zeros(n, bool), np.zeros((n, len(problems.layout.arrays.links)))
+    contradicted = np.zeros(n, bool)
+    guilty = np.zeros((n, len(problems.layout.arrays.links)))
     allowed = problems.scores > 0.5 * FORBIDDEN
     free = problems.additional[:, tables.cells[0] : tables.cells[-1]] > -np.inf
     if allowed.all() and free.all():

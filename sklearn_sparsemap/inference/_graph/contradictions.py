@@ -58,7 +58,8 @@ class _Program:
         shape = len(arrays.row_bounds), len(scores)
         rows = sparse.csr_array((arrays.row_coefs, arrays.row_vars, arrays.row_ptr), shape=shape)
         # An inequality for each finite bound.
-        above, below = arrays.row_high > 0.0, arrays.row_low < 0.0
+        above = arrays.row_high > 0.0
+        below = arrays.row_low < 0.0
         self._rows = sparse.vstack([rows[above], -rows[below]], format="csr")
         self._bounds = np.concatenate([arrays.row_bounds[above], -arrays.row_bounds[below]])
         self._factors = np.concatenate([arrays.row_factors[above], arrays.row_factors[below]])

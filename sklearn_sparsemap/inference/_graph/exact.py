@@ -131,7 +131,10 @@ class AssignmentProgram:
     def climb(self, u):
         """Flip one free variable at a time while the score rises (local search); return the assignment."""
         program = self.zero_one
-        ends, signs, n, u = program.pair_ends, program.pair_signs, len(u), u.copy()
+        ends = program.pair_ends
+        signs = program.pair_signs
+        n = len(u)
+        u = u.copy()
         for _ in range(n * n):
             on = 0.5 * (1.0 - signs) + signs * u[ends]
             fields = program.scores.copy()
@@ -168,7 +171,8 @@ def warn_of_time_limit(late, time_limit):
     """Warn of samples whose search is not complete; `late` maps their indices to `Late`."""
     if not late:
         return
-    samples, gap = sorted(late), max(end.loss for end in late.values())
+    samples = sorted(late)
+    gap = max(end.loss for end in late.values())
     which = ", ".join(map(str, samples[:5])) + (", ..." if len(samples) > 5 else "")
     loss = f"the scores of the assignments found are at most {gap:.3g} below the best"
     if gap == np.inf:

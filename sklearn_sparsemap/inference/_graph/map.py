@@ -117,7 +117,8 @@ def _best_of_chunk(problems, n_jobs, tol, time_limit):
         *(np.empty(shape, bool), np.empty(n), np.empty(n, bool), np.empty(n), np.empty(shape)),
         *(np.empty(n), np.empty(n, bool)),
     )
-    clipping, rows = Clipping(problems, problems.sizes(), unit=0.0), np.arange(n)
+    clipping = Clipping(problems, problems.sizes(), unit=0.0)
+    rows = np.arange(n)
     if time_limit is not None:
         time_limit /= clipping.n_attempts
     while len(rows):
@@ -184,7 +185,8 @@ def _relax_and_search(problems, n_jobs, tol, time_limit, max_nodes=None):
     losses, after_nodes : arrays of shape (n_samples,)
         See `Assignments`.
     """
-    n, began = len(problems.scores), working_time()
+    n = len(problems.scores)
+    began = working_time()
     sizes = _sizes(problems)
     relaxed = _relax_large(problems, sizes, tol, n_jobs, _deadline(began, time_limit, _RELAXATION))
     check_feasible(problems, relaxed)
@@ -195,7 +197,9 @@ def _relax_and_search(problems, n_jobs, tol, time_limit, max_nodes=None):
     chosen = problems if integral.all() else problems.take(integral)
     best.objective[integral] = chosen.values(u, joint)
     integral[integral] = _are_proven(chosen, u, best.objective[integral], best.gap[integral], sizes[integral])
-    bounds, losses, after_nodes = _bounds(best), np.zeros(n), np.zeros(n, bool)
+    bounds = _bounds(best)
+    losses = np.zeros(n)
+    after_nodes = np.zeros(n, bool)
     for k in np.flatnonzero(~integral):
         one = problems.take([k])
         if n > 1:
@@ -249,7 +253,8 @@ def _relax_large(problems, sizes, tol, n_jobs, deadline):
     layout, n = problems.layout, len(problems.scores)
     if layout.n_variables < _LARGE or len(layout.arrays.pairs) or layout.has_scored_parts:
         return relax(problems, tol, n_jobs, deadline=deadline, sizes=sizes)
-    out, solved = empty_solutions(layout, n), np.zeros(n, bool)
+    out = empty_solutions(layout, n)
+    solved = np.zeros(n, bool)
     for k in range(n):
         program = AssignmentProgram(
             problems.take([k]), np.zeros(layout.n_variables), np.zeros(layout.n_variables, bool)

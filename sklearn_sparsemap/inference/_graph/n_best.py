@@ -48,7 +48,8 @@ def _best_of(problem, k, n_jobs, tol, map_time_limit, late):
     k, n_jobs, tol, map_time_limit, late
         As in `best_of_groups`; `late` collects the possible losses of searches that are not complete.
     """
-    assignments, end = [], None if map_time_limit is None else working_time() + map_time_limit
+    assignments = []
+    end = None if map_time_limit is None else working_time() + map_time_limit
     if not problem.layout.has_scored_parts:
         found = search_together(problem, k, tol, end)
         if found is not None:

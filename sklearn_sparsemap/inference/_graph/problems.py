@@ -166,7 +166,8 @@ def _warm(results, problems):
         same = isinstance(result, LPSparseMAPResult) and result._layout.graph is layout.graph
         if not same or not _fits(result, layout):
             raise ValueError(f"warm_start[{i}] is not a result of this graph; solve the graph once without it")
-    links, joint = np.array([r._links for r in results]), np.array([r._joint for r in results])
+    links = np.array([r._links for r in results])
+    joint = np.array([r._joint for r in results])
     return np.array([r._multipliers for r in results]), start_of(layout, links, joint)
 
 
@@ -304,7 +305,8 @@ class GraphBatch(NamedTuple):
         It is -inf for an assignment in which a forbidden variable is on.
         """
         additional = np.broadcast_to(self.additional, joint.shape)
-        allowed, used = self.scores > 0.5 * FORBIDDEN, joint != 0.0
+        allowed = self.scores > 0.5 * FORBIDDEN
+        used = joint != 0.0
         rows = zip(self.scores, additional, u, joint, allowed, used)
         values = np.array([s[a] @ p[a] + t[b] @ v[b] for s, t, p, v, a, b in rows])
         # Marginals of solutions are exactly 0 there, or nearly so.

@@ -33,7 +33,8 @@ _MIN_AIM = 1e-12
 # `_MAX_FIRST` iterations before `GrowingScores`.
 _MAX_DIRECT, _MAX_FIRST = 101.0, 50
 # Arguments of solvers for a cold start and for unscaled problems.
-_NO_START, _NO_SCALES = np.zeros((0, 0)), np.zeros((0, 3))
+_NO_START = np.zeros((0, 0))
+_NO_SCALES = np.zeros((0, 3))
 
 
 def solve_again(problems, solutions, tol, n_jobs, solver="auto"):
@@ -128,7 +129,8 @@ class GraphSolver(NamedTuple):
 
     def _solve_clipped(self, problems, warm, sizes):
         """Solve samples, some of which have large scores."""
-        out, ordinary = empty_solutions(problems.layout, len(sizes), self.keep), sizes <= LARGE
+        out = empty_solutions(problems.layout, len(sizes), self.keep)
+        ordinary = sizes <= LARGE
         if ordinary.any():
             start = None if warm is None else [array[ordinary] for array in warm]
             out.put(ordinary, self.solve(problems.take(ordinary), start, sizes[ordinary]))
@@ -175,8 +177,10 @@ class GraphSolver(NamedTuple):
 
 def _matching_multipliers(layout, scores, warm, limits, costs, n_jobs):
     """Solve samples of a graph that is one matching; return their multipliers and numbers of Newton steps."""
-    scores, warm = readonly(scores), readonly(warm)
-    multipliers, n_steps = np.zeros((len(scores), len(layout.arrays.row_bounds))), np.zeros((len(scores), 1))
+    scores = readonly(scores)
+    warm = readonly(warm)
+    multipliers = np.zeros((len(scores), len(layout.arrays.row_bounds)))
+    n_steps = np.zeros((len(scores), 1))
     over_ranges(
         lambda begin, end: matching_multipliers_range(
             layout.matching, scores, warm, limits, begin, end, multipliers, n_steps

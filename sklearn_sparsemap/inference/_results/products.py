@@ -81,8 +81,10 @@ def multiply_weights(problems, supports, upstream, extra_ptr, n_jobs=None):
         1 if the structures are affinely dependent, so that there is no Jacobian, else 0.
     """
     n = len(problems.sizes)
-    out, dependent = Products(np.empty(len(problems.scores)), np.empty(extra_ptr[-1])), np.zeros(n, np.int64)
-    upstream, extra_ptr = readonly(upstream), readonly(extra_ptr, np.int64)
+    out = Products(np.empty(len(problems.scores)), np.empty(extra_ptr[-1]))
+    dependent = np.zeros(n, np.int64)
+    upstream = readonly(upstream)
+    extra_ptr = readonly(extra_ptr, np.int64)
     over_ranges(
         lambda start, stop: weight_products_range(
             problems, start, stop, supports, upstream, extra_ptr, *out, dependent

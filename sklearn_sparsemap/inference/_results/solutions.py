@@ -144,7 +144,8 @@ class SparseMAPSolutions:
         -------
         unary, extra : arrays
         """
-        directions, marginals = make_directions(unary, extra, self._extra_ptr), readonly(self._flat)
+        directions = make_directions(unary, extra, self._extra_ptr)
+        marginals = readonly(self._flat)
         out = Products(np.empty(len(unary)), np.empty(len(extra)))
         problems, by_structures = self._batch.problems, np.ones(len(self._statistics), bool)
         if self._by_facets.any():
@@ -152,8 +153,10 @@ class SparseMAPSolutions:
             usable = self._by_facets & (ties_by_facets | (self._weights[self._ptr[0][1:] - 1] == 0.0))
             by_structures = ~usable
             weight_ptr, slot_ptr, additional_ptr = (readonly(ptr, np.int64) for ptr in self._ptr)
-            slots, additional = readonly(self._slots, np.int32), readonly(self._additional_slots, np.int32)
-            weights, usable = readonly(self._weights), readonly(usable, np.int64)
+            slots = readonly(self._slots, np.int32)
+            additional = readonly(self._additional_slots, np.int32)
+            weights = readonly(self._weights)
+            usable = readonly(usable, np.int64)
             facets = Facets(slots, slot_ptr, additional, additional_ptr, weights, weight_ptr, usable)
             products = self._batch.structure.polytope_solver.products
             over_ranges(
@@ -175,7 +178,8 @@ class SparseMAPSolutions:
                 *(values[place] for values, place in zip(directions[:2], places)),
                 offsets(np.diff(self._extra_ptr)[chosen]),
             )
-            some_problems, own = take_problems(problems, chosen), readonly(marginals[places[0]])
+            some_problems = take_problems(problems, chosen)
+            own = readonly(marginals[places[0]])
             out.unary[places[0]], out.extra[places[1]] = self._products_by_structures(
                 chosen, some_problems, own, some, complete
             )

@@ -188,7 +188,8 @@ class FactorGraphDisplay(Drawing):
         steps, last = unwrap_fitted(estimator, "structure", "predict_marginals")
         with single_sample(estimator, x):
             X = transformed_sample(steps, last, x)
-            (marginals,), (structure, X) = last.predict_marginals(X), last._check_predict(X)
+            (marginals,) = last.predict_marginals(X)
+            (structure, X) = last._check_predict(X)
         if not structure.uses_graphs:
             raise ValueError(
                 f"the structures of the estimator are no factor graphs; its structure is {last.structure!r}"

@@ -88,7 +88,8 @@ class HierarchyDisplay(Display):
         self.predicted = self.probabilities > 0.5 if predicted is None else np.asarray(predicted) > 0
         if self.predicted.shape != (len(names),):
             raise ValueError(f"predicted has shape {self.predicted.shape}; there are {len(names)} labels")
-        self.labels, self._pairs = [str(name) for name in names], hierarchy.pairs(names)
+        self.labels = [str(name) for name in names]
+        self._pairs = hierarchy.pairs(names)
 
     @classmethod
     def from_estimator(

@@ -239,7 +239,8 @@ class LabelGraphDisplay(Drawing):
             ("repel", {**REPELS, "linestyle": _dashes(_IN_LEGEND)}, scores[scores < 0]),
         ):
             if len(some):
-                weakest, strongest = (f"{some[np.abs(some).argmin()]:.2g}", f"{some[np.abs(some).argmax()]:.2g}")
+                weakest = f"{some[np.abs(some).argmin()]:.2g}"
+                strongest = f"{some[np.abs(some).argmax()]:.2g}"
                 text = weakest if weakest == strongest else f"{weakest} to {strongest}"
                 text = text.replace("-", "\N{MINUS SIGN}")
                 entries.append((f"{what} ({text})", {**style, "lw": _IN_LEGEND}))
@@ -299,7 +300,8 @@ def _dashes(lw):
 
 def _check_edges(edges, scores, n_labels):
     """Return edges and scores as arrays, after checking them."""
-    edges, scores = np.asarray(edges), np.asarray(scores, dtype=np.float64)
+    edges = np.asarray(edges)
+    scores = np.asarray(scores, dtype=np.float64)
     if edges.size == 0:
         edges = edges.reshape(0, 2).astype(np.int64)
     if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":

@@ -89,7 +89,8 @@ class GraphLayout:
         for box in self.boxes:
             corners += [box.corners, *box.routes, *([] if box.frame is None else [box.frame])]
         corners = np.concatenate(corners)
-        self.low, self.high = corners.min(axis=0), corners.max(axis=0)
+        self.low = corners.min(axis=0)
+        self.high = corners.max(axis=0)
 
     # -- On a grid ----------------------------------------------------------------------------------------------------
 
@@ -154,7 +155,8 @@ class GraphLayout:
         start[across] = lane
         farthest = np.argmax(np.abs(own - box.center)[:, axis])
         for i, variable in enumerate(own):
-            bend, rim = variable.copy(), variable.copy()
+            bend = variable.copy()
+            rim = variable.copy()
             bend[axis] = rim[axis] = variable[axis] + aside
             bend[across] = lane
             rim[across] += np.sign(lane - variable[across]) * np.sqrt(self.radius**2 - aside**2)

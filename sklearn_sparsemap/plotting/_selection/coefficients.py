@@ -63,7 +63,8 @@ class CoefficientPathDisplay(Display):
         self, strengths: ArrayLike, norms: ArrayLike, names: Sequence[Any] | None = None, unit: str = "alpha"
     ) -> None:
         check_choice("unit", unit, _UNITS)
-        strengths, norms = np.asarray(strengths, dtype=np.float64), np.asarray(norms, dtype=np.float64)
+        strengths = np.asarray(strengths, dtype=np.float64)
+        norms = np.asarray(norms, dtype=np.float64)
         if norms.ndim != 2 or not norms.size or strengths.shape != norms.shape[:1]:
             raise ValueError(
                 "norms must have a row for each of the strengths and a column for each group; got shapes "

@@ -70,7 +70,8 @@ class MemoryCurveDisplay(Display):
             check_positive("full", full, integer=True)
         self.curves, self.full = {}, full
         for name, (steps, weights) in curves.items():
-            steps, weights = np.asarray(steps), np.asarray(weights)
+            steps = np.asarray(steps)
+            weights = np.asarray(weights)
             if steps.ndim != 1 or steps.shape != weights.shape:
                 raise ValueError(
                     f"curves[{name!r}] must be steps and weights of one length; got shapes {steps.shape} and "
@@ -123,7 +124,8 @@ class MemoryCurveDisplay(Display):
         for place, (name, (steps, weights)) in enumerate(self.curves.items()):
             look = {"color": COLORS[place % len(COLORS)], "linestyle": DASHES[place % len(DASHES)]}
             # All curves begin without weights.
-            x, y = np.concatenate([[0], steps]), np.concatenate([[0], weights])
+            x = np.concatenate([[0], steps])
+            y = np.concatenate([[0], weights])
             order = {"zorder": 3 - 0.1 * place}
             if len(x) > _MAX_RECORDS:
                 x, low, y = _envelope(x, y)
@@ -251,7 +253,8 @@ class GroupPathDisplay(Display):
             shown = np.flatnonzero(np.asarray(path.n_nonzero_coefs) > 0)
             # By budget; None, all groups, is last.
             shown = sorted(shown.tolist(), key=lambda i: (path.budgets[i] is None, path.budgets[i]))
-            x, y = np.asarray(path.n_nonzero_coefs)[shown], np.asarray(path.scores)[shown]
+            x = np.asarray(path.n_nonzero_coefs)[shown]
+            y = np.asarray(path.scores)[shown]
             color = COLORS[place % len(COLORS)]
             splits = np.asarray(path.split_scores)[shown]
             if splits.shape[1] > 1:

@@ -117,7 +117,8 @@ class GroupOrderDisplay(Drawing):
         levels = self.order.levels
         heights, bends, extent = arrange_by_level(levels, self.order.covers)
         lefts, rights = self._columns(levels, extent)
-        low, high = np.array([lefts[0] - _MARGIN, -extent * _ROW]), np.array([rights[-1] + _MARGIN, _HEAD])
+        low = np.array([lefts[0] - _MARGIN, -extent * _ROW])
+        high = np.array([rights[-1] + _MARGIN, _HEAD])
         scale = self._start_drawing(ax, low, high, self._entries())
         # From the top.
         heights = -(heights + 0.5) * _ROW
@@ -231,7 +232,8 @@ def arrange_by_level(levels, covers):
         The number of places from the first to the last.
     """
     networkx = import_library("networkx")
-    n, graph = len(levels), networkx.Graph()
+    n = len(levels)
+    graph = networkx.Graph()
     graph.add_nodes_from((group, {"level": level}) for group, level in enumerate(levels.tolist()))
     ways = []
     for edge, (coarse, fine) in enumerate(covers):
@@ -248,6 +250,7 @@ def arrange_by_level(levels, covers):
             # A node goes towards the mean of its neighbours.
             column.sort(key=lambda node: np.mean([height[other] for other in graph[node] or [node]]))
             height.update((node, place - len(column) / 2) for place, node in enumerate(column))
-    least, extent = min(height.values()), 1.0 + np.ptp(list(height.values()))
+    least = min(height.values())
+    extent = 1.0 + np.ptp(list(height.values()))
     bends = [[(level, height[edge, level] - least) for edge, level in way] for way in ways]
     return np.array([height[i] - least for i in range(n)]), bends, extent

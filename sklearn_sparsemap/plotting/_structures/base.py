@@ -158,7 +158,8 @@ class StructuresDisplay(Display):
         steps, last = unwrap_fitted(estimator, "predict_structures", "predict_marginals")
         with single_sample(estimator, x):
             X = transformed_sample(steps, last, x)
-            pairs, marginals = last.predict_structures(X)[0], last.predict_marginals(X)[0]
+            pairs = last.predict_structures(X)[0]
+            marginals = last.predict_marginals(X)[0]
         names = {**cls._names_of(last), **names}
         pairs = [(cls._parts_of(last, structure), weight) for structure, weight in pairs]
         y_true = None if y_true is None else cls._parts_of(last, y_true)

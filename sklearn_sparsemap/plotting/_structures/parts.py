@@ -124,7 +124,8 @@ class PartsDisplay(StructuresDisplay):
         size = np.clip(0.55 * n_parts + 1.2, 4.6, 16), 3.4
         ax, self.bars_ = self._start(ax, size), []
 
-        places, mixture = np.arange(n_parts), self.weights @ np.array(self.structures, dtype=np.float64)
+        places = np.arange(n_parts)
+        mixture = self.weights @ np.array(self.structures, dtype=np.float64)
         # Marginals can be those of a distribution other than the mixture.
         stretch = np.divide(self.marginals, mixture, out=np.zeros(n_parts), where=mixture > 0)
         bottom, handles = np.zeros(n_parts), []

@@ -354,12 +354,14 @@ def _arch(arc, d):
     stop = 0.8 * _ARROW
     if arc.x_head is None:
         return np.array([arc.x_modifier + d] * 2), np.array([arc.top, arc.base + arc.side * stop])
-    left, right = min(arc.x_head, arc.x_modifier), max(arc.x_head, arc.x_modifier)
+    left = min(arc.x_head, arc.x_modifier)
+    right = max(arc.x_head, arc.x_modifier)
     height, half = abs(arc.top - arc.base), (right - left) / 2
     corner = min(half, max(0.75 * height, 12.0))
     turn = np.pi / 2 * np.linspace(0.0, 1.0, 40) ** 2
     # A superellipse: rounder than a box, with steeper ends than an ellipse.
-    rise, along = np.sin(turn) ** 0.8 * (height + d), (1 - np.cos(turn) ** 0.8) * (corner + d)
+    rise = np.sin(turn) ** 0.8 * (height + d)
+    along = (1 - np.cos(turn) ** 0.8) * (corner + d)
     x = np.concatenate([left - d + along, (right + d - along)[::-1]])
     y = arc.base + arc.side * np.concatenate([rise, rise[::-1]])
     if arc.x_head > arc.x_modifier:

@@ -19,7 +19,8 @@ def _ways_of_warping(m, best, cell, arcs, totals):
         totals[0] = 0.0
         return n_arcs + 1
     for step in range(3):
-        up, left = step < 2, step != 1
+        up = step < 2
+        left = step != 1
         if (i > 0 or not up) and (j > 0 or not left):
             before = cell - up * m - left
             put_arc(arcs, n_arcs, before + 1, NONE, i + j, cell)

@@ -84,7 +84,8 @@ def alignment_marginals(scores, additional, dims, work, slots, additional_slots)
         if log_partition > -np.inf:
             _pass_warps(scores, n, m, rest, work)
         return log_partition
-    is_local, gaps = kind == LOCAL, gap_scores(additional)
+    is_local = kind == LOCAL
+    gaps = gap_scores(additional)
     tables = rest[:size], rest[size : 2 * size], rest[2 * size : 3 * size]
     passed = rest[3 * size : 4 * size], rest[4 * size : 5 * size], rest[5 * size : 6 * size]
     sum_alignments(scores, n, m, is_local, gaps, tables)

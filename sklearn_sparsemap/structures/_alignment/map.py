@@ -87,7 +87,8 @@ def _best_warps(scores, n, m, paths):
 @kernel
 def _best_alignments(scores, n, m, is_local, gaps, tables):
     """Fill in the scores of the best alignments, row by row, as in `_best_warps`; see `sum_alignments`."""
-    least, width = 0.0 if is_local else -np.inf, m + 1
+    least = 0.0 if is_local else -np.inf
+    width = m + 1
     for i in range(n + 1):
         first = i * width
         matched, paused, every = (

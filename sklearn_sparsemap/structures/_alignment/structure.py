@@ -143,7 +143,8 @@ class Alignment(Structure):
         return np.where(cells >= 0, cells % m, -1)
 
     def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
-        rows, columns = parts // int(dims[1]), parts % int(dims[1])
+        rows = parts // int(dims[1])
+        columns = parts % int(dims[1])
         return rows + columns if self.mode == "warping" else rows
 
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:

@@ -82,14 +82,16 @@ class LinearChain(Structure):
         return not problems.dims[:, 2].any()
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
-        n_steps, m = int(dims[0]), int(dims[1])
+        n_steps = int(dims[0])
+        m = int(dims[1])
         form = f"a path is {n_steps} ints from 0 to {m - 1}, one for each step"
         return self.encode_all(as_ints(structure, (n_steps,), 0, m - 1, form)[None], dims)[0]
 
     def encode_all(self, structures: Any, dims: NDArray[np.int64]) -> Any:
         n_steps, m, layout, has_start, has_end = map(int, dims)
         paths = np.asarray(structures)
-        additional, n_transitions = [np.zeros((len(paths), 0), np.int64)], count_transitions(n_steps, m, layout)
+        additional = [np.zeros((len(paths), 0), np.int64)]
+        n_transitions = count_transitions(n_steps, m, layout)
         if layout != NO_TRANSITIONS:
             moves = paths[:, :-1] * m + paths[:, 1:]
             if layout == PER_STEP:
@@ -99,7 +101,8 @@ class LinearChain(Structure):
             additional.append(n_transitions + paths[:, :1])
         if has_end:
             additional.append(n_transitions + has_start * m + paths[:, -1:])
-        parts, joined = np.arange(n_steps) * m + paths, np.concatenate(additional, axis=1)
+        parts = np.arange(n_steps) * m + paths
+        joined = np.concatenate(additional, axis=1)
         return list(zip(parts.astype(np.int32), joined.astype(np.int32)))
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:

@@ -33,10 +33,13 @@ def chain_program(shape, given, state=-1, counts=None):
     """
     graph, (n, m) = Hypergraph(shape, given), shape
     counts = np.array([(0, 0)] * n if counts is None else counts)
-    size, counted, moves = counts.max() + 1, np.arange(m) == state, graph.extra.get("transitions")
+    size = counts.max() + 1
+    counted = np.arange(m) == state
+    moves = graph.extra.get("transitions")
     # Node [t, i, k] stands for the paths to state i of step t with k steps in the counted state.
     nodes = np.full((n, m, size), NEVER)
-    before, scores = np.where(np.arange(size) == 0, SOURCE, NEVER)[:, None], graph.extra.get("start")
+    before = np.where(np.arange(size) == 0, SOURCE, NEVER)[:, None]
+    scores = graph.extra.get("start")
     scores = None if scores is None else scores[:, None]
     for t in range(n):
         if t:

@@ -52,7 +52,8 @@ def _table_filler(plus):
     return arrive
 
 
-_best_paths, sum_paths = _table_filler(larger), _table_filler(add_logs)
+_best_paths = _table_filler(larger)
+sum_paths = _table_filler(add_logs)
 
 
 @kernel

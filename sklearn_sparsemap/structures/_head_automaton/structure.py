@@ -120,7 +120,8 @@ class HeadAutomaton(Structure):
             structure, n_candidates + n, f"the modifiers of a head are {n_candidates + n} bools, for {what}"
         )
         parts = np.where(chosen, np.arange(n_candidates + n), -1)
-        heads, modifiers = np.flatnonzero(chosen[:n_candidates]), np.flatnonzero(chosen[n_candidates:])
+        heads = np.flatnonzero(chosen[:n_candidates])
+        modifiers = np.flatnonzero(chosen[n_candidates:])
         if n_candidates and len(heads) != 1:
             raise ValueError(f"a head has exactly one of {n_candidates} candidates as its own; got {len(heads)}")
         additional = np.full((n + 1) * siblings + n * grandparents, -1)

@@ -96,7 +96,8 @@ class Hypergraph:
         """
         first = len(self.depth)
         self.depth = np.append(self.depth, self.depth[tails].max(1) + 1)
-        stop, nodes = first + len(tails), None if nodes is None else nodes[:, None]
+        stop = first + len(tails)
+        nodes = None if nodes is None else nodes[:, None]
         arcs = None if arcs is None or np.max(arcs) == NO_SCORE else np.broadcast_to(arcs, tails.shape)
         has_parts = arcs is not None and arcs.max() < self.parts.size
         self.levels.append(_Level(first, stop, tails, others, arcs, nodes, has_parts))
@@ -127,7 +128,8 @@ class Derivations:
             # Equal rows are read once.
             tails = level.tails[:1] if (level.tails == level.tails[:1]).all() else level.tails
             others = None if level.others is None else move(level.others)
-            arcs, nodes = numbers(level.arcs), numbers(level.nodes)
+            arcs = numbers(level.arcs)
+            nodes = numbers(level.nodes)
             self._levels.append(level._replace(tails=move(tails), others=others, arcs=arcs, nodes=nodes))
             if arcs is not None and not level.has_parts:
                 steps.append(graph.depth[level.first : level.stop])
@@ -136,7 +138,8 @@ class Derivations:
         self._slot_of = move(np.append(graph.slot_of.ravel(), self._n_slots))
         # The depths of the nodes of a path differ, so they number the slots of its additional scores.
         depths, rows = np.unique(np.concatenate(steps[::-1] or [[]]), return_inverse=True)
-        self._extra_slot_of, self._n_extra = move(rows), len(depths)
+        self._extra_slot_of = move(rows)
+        self._n_extra = len(depths)
         self._sinks = move(graph.sinks)
 
     def best(self, batch):
@@ -200,5 +203,6 @@ def _derivations(build, shape, given, options, device):
 
 def derivations_of(build, batch, *options):
     """Return the `Derivations` of a batch; ``build(shape, given, *options)`` makes the `Hypergraph` of a shape."""
-    shape, given = tuple(batch.scores.shape[1:]), tuple(batch.given.items())
+    shape = tuple(batch.scores.shape[1:])
+    given = tuple(batch.given.items())
     return _derivations(build, shape, given, options, batch.scores.device)

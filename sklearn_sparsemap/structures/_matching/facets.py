@@ -43,7 +43,9 @@ def matching_facets(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
     """Solve one problem exactly; see `_numerics.facets`."""
-    n, m, steps = min(dims[0], dims[1]), max(dims[0], dims[1]), _steps_of(dims[0], dims[1])
+    n = min(dims[0], dims[1])
+    m = max(dims[0], dims[1])
+    steps = _steps_of(dims[0], dims[1])
     rows = new_rows(n, m)
     read_rows(rows, scores, steps)
     size, n_forbidden = lower_rows(rows)
@@ -82,9 +84,14 @@ def matching_equations(dims, z, p, slots, weights):
 
     See `_numerics.tight_face`.
     """
-    n, m, steps = min(dims[0], dims[1]), max(dims[0], dims[1]), _steps_of(dims[0], dims[1])
+    n = min(dims[0], dims[1])
+    m = max(dims[0], dims[1])
+    steps = _steps_of(dims[0], dims[1])
     block = np.empty(p.shape[0], np.int32)
-    ends, parts, k, used = np.zeros(m + 1, np.int32), np.empty(p.shape[0], np.int32), np.int64(0), np.int64(0)
+    ends = np.zeros(m + 1, np.int32)
+    parts = np.empty(p.shape[0], np.int32)
+    k = np.int64(0)
+    used = np.int64(0)
     for c in range(m):
         is_tight = n == m or weights[c] > BINDING
         for r in range(n):

@@ -46,7 +46,8 @@ class Matching(Structure):
 
     def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
         n_rows, n_cols = dims
-        n, m = min(n_rows, n_cols), max(n_rows, n_cols)
+        n = min(n_rows, n_cols)
+        m = max(n_rows, n_cols)
         return n_rows, 0, n * m + n + 6 * m
 
     def exclusive_parts(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:

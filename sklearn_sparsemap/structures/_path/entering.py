@@ -12,7 +12,9 @@ from .map import DEPTH, EDGE, HEAD, TAIL, arcs_of
 @entering_arcs
 def ways_of_path(scores, additional, dims, work, node, arcs, totals):
     """List the arcs that lead to a node."""
-    all_arcs, last, n = arcs_of(dims), dims[1] - 1, np.int64(0)
+    all_arcs = arcs_of(dims)
+    last = dims[1] - 1
+    n = np.int64(0)
     # They are sorted by their heads.
     first, stop = np.int64(0), all_arcs.shape[0]
     while first < stop:

@@ -42,10 +42,12 @@ def draw_paths(sample, n, rng):
     -------
     paths : bool array of shape (n, n_edges)
     """
-    n_nodes, arcs = int(sample.dims[1]), sample.dims[N_HEAD:].reshape(-1, 4)
+    n_nodes = int(sample.dims[1])
+    arcs = sample.dims[N_HEAD:].reshape(-1, 4)
     totals = np.empty(n_nodes)
     sums_of_paths(sample.scores, sample.dims, totals)
-    paths, at = np.zeros((n, sample.n_parts), bool), np.full(n, n_nodes - 1)
+    paths = np.zeros((n, sample.n_parts), bool)
+    at = np.full(n, n_nodes - 1)
     begins = np.searchsorted(arcs[:, HEAD], np.arange(n_nodes + 1))
     for node in range(n_nodes - 1, 0, -1):
         here = np.flatnonzero(at == node)

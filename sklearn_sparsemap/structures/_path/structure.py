@@ -98,9 +98,12 @@ class Path(Structure):
                 raise ValueError(f"{name} must be a node of the edges; got {node!r}")
         if source == target:
             raise ValueError(f"source and target are both {source}; a path has at least one edge")
-        self.edges, self.source, self.target = given.astype(np.int64), int(source), int(target)
+        self.edges = given.astype(np.int64)
+        self.source = int(source)
+        self.target = int(target)
         self._arcs, self.fixed_size = usable_arcs(self.edges, self.source, self.target)
-        n_nodes, n_slots = int(self._arcs[-1, 2]) + 1, int(self._arcs[:, DEPTH].max()) + 1
+        n_nodes = int(self._arcs[-1, 2]) + 1
+        n_slots = int(self._arcs[:, DEPTH].max()) + 1
         self._dims = (len(given), n_nodes, n_slots, *self._arcs.ravel().tolist())
 
     @classmethod

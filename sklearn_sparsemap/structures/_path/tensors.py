@@ -9,7 +9,8 @@ from .map import DEPTH, EDGE, HEAD, N_HEAD, TAIL
 
 def path_program(shape, given, dims):
     """Return the `Hypergraph` of paths, with `dims` of `map.py`; see `derivations_of`."""
-    graph, arcs = Hypergraph(shape, given), np.array(dims[N_HEAD:]).reshape(-1, 4)
+    graph = Hypergraph(shape, given)
+    arcs = np.array(dims[N_HEAD:]).reshape(-1, 4)
     graph.slot_of = np.zeros(shape, np.int64)
     graph.slot_of[arcs[:, EDGE]] = arcs[:, DEPTH]
     number = np.full(arcs[:, HEAD].max() + 1, SOURCE)
@@ -19,7 +20,8 @@ def path_program(shape, given, dims):
         heads = np.flatnonzero(depth == level)
         entering = [arcs[arcs[:, HEAD] == head] for head in heads]
         most = max(map(len, entering))
-        tails, edges = np.full((len(heads), most), NEVER), np.full((len(heads), most), NO_SCORE)
+        tails = np.full((len(heads), most), NEVER)
+        edges = np.full((len(heads), most), NO_SCORE)
         for k, own in enumerate(entering):
             tails[k, : len(own)], edges[k, : len(own)] = number[own[:, TAIL]], own[:, EDGE]
         number[heads] = graph.add(tails, edges)

@@ -118,7 +118,9 @@ def ranking_facets(
     Pooling always ends and is exact up to rounding, so the active set never takes over.
     """
     n, n_points = dims[0], dims[1]
-    none, order, ends = np.empty((1, 0), np.int32), np.empty(n, np.int64), np.empty(n, np.int64)
+    none = np.empty((1, 0), np.int32)
+    order = np.empty(n, np.int64)
+    ends = np.empty(n, np.int64)
     order_downwards(scores, order)
     n_allowed = np.int64(0)
     for i in range(n):
@@ -130,7 +132,9 @@ def ranking_facets(
     for j in range(n_allowed):
         levels[j] = (scores[order[j]] - top) - max(n_points - j, 0)
     size = abs(levels[n_allowed - 1]) if n_allowed > 0 else 0.0
-    n_blocks, first, block = _pool(levels, ends), np.int64(0), np.int64(-1)
+    n_blocks = _pool(levels, ends)
+    first = np.int64(0)
+    block = np.int64(-1)
     for i in range(n):
         marginals[i] = 0.0
         blocks[0, i] = -1

@@ -66,15 +66,20 @@ def _write_points(order, n_points, rank_of, points, slots):
 @entry(LISTS(PROBLEMS, INTS, INTS_OUT, types.int64, types.int64))
 def best_rankings(problems, limit, counts, start, stop):
     """Find the k best rankings of problems start..stop; see `_numerics/derivations.py`."""
-    lists, candidate = new_lists(), new_ints(np.int64(3))
+    lists = new_lists()
+    candidate = new_ints(np.int64(3))
     for i in range(start, stop):
         scores, n_points = problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]], problems.dims[i, 1]
-        order, place, points = new_ints(scores.shape[0]), new_ints(scores.shape[0]), new_ints(scores.shape[0])
+        order = new_ints(scores.shape[0])
+        place = new_ints(scores.shape[0])
+        points = new_ints(scores.shape[0])
         order_downwards(scores, order)
         best = 0.0
         for v in range(n_points):
             best += scores[order[v]] * (n_points - v)
-        queue, found, n = new_queue(np.int64(FIRST_ROWS), -np.inf), new_ints(np.int64(48)), np.int64(0)
+        queue = new_queue(np.int64(FIRST_ROWS), -np.inf)
+        found = new_ints(np.int64(48))
+        n = np.int64(0)
         slots = new_parts(problems.sizes[i, 0])
         if best > -np.inf:
             queue = push(queue[0], queue[1], limit[0], best, np.int64(-1), np.int64(-1), np.int64(-1))

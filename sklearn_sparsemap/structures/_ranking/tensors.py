@@ -21,7 +21,8 @@ def _levels(y, allowed):
     sums = torch.nn.functional.pad(torch.where(allowed, y, 0.0).cumsum(-1), (1, 0))
     place = torch.arange(n, device=y.device)
     size = (place + 1 - place.unsqueeze(1)).clamp(min=1)
-    levels, step = torch.zeros_like(y), max(1, _MAX_MEANS // (n * n))
+    levels = torch.zeros_like(y)
+    step = max(1, _MAX_MEANS // (n * n))
     for first in range(0, n_samples, step):
         chosen = slice(first, first + step)
         means = (sums[chosen, None, 1:] - sums[chosen, :-1, None]) / size
@@ -42,7 +43,8 @@ def _block_means(values, block):
 
 def _is_majorised(u, points, allowed):
     """Return for each row whether nonincreasing marginals are in the permutahedron: the points majorise them."""
-    total, most = u.cumsum(-1), points.cumsum(-1)
+    total = u.cumsum(-1)
+    most = points.cumsum(-1)
     slack = FEASIBLE * (1.0 + most)
     falls = torch.where(allowed[:, 1:], u.diff(dim=-1), 0.0) <= slack[:, 1:]
     return (total <= most + slack).all(-1) & falls.all(-1) & (total[:, -1] >= (most - slack)[:, -1])

@@ -111,7 +111,8 @@ def _draw_segmentations(scores, additional, dims, work, uniforms, slots):
     """
     n, m = dims[N_STEPS], dims[N_LABELS]
     _, ended, _, _ = _split(dims, work)
-    into, at_end = ways_in(additional, dims), additional_indices_of(dims)[2]
+    into = ways_in(additional, dims)
+    at_end = additional_indices_of(dims)[2]
     logits = np.empty(max(m, dims[MAX_LENGTH] + 1, 2))
     durations = np.empty(n * dims[DURATIONS], np.int32)
     size = n + 1

@@ -147,7 +147,8 @@ class Segmentation(Structure):
             slots[first] = (first * longest + after - first - 1) * m + labels
         else:
             slots = np.arange(n) * m + np.repeat(labels, after - first)
-        lengths, moves = np.full(n, -1), np.full(n - 1, -1)
+        lengths = np.full(n, -1)
+        moves = np.full(n - 1, -1)
         lengths[first] = (np.minimum(after - first, longest) - 1) * m + labels
         moves[first[1:] - 1] = labels[:-1] * m + labels[1:]
         ends = (labels[:1], start * m), (labels[-1:], end * m)

@@ -25,7 +25,8 @@ def segmentation_program(shape, given, max_length, by_spans, open_ended=False):
     graph, n, m = Hypergraph(shape, given), shape[0], shape[-1]
     start, durations, moves, end = (graph.extra.get(name) for name in ("start", "durations", "transitions", "end"))
     labels, parts = np.arange(m), graph.parts
-    entered, ended = np.full((n, m), NEVER), np.full((n, m), NEVER)
+    entered = np.full((n, m), NEVER)
+    ended = np.full((n, m), NEVER)
     entered[0] = graph.add(np.full((m, 1), SOURCE), None if start is None else start[:, None])
     spans = np.full((0, m), NEVER)
     for t in range(n):
@@ -35,10 +36,8 @@ def segmentation_program(shape, given, max_length, by_spans, open_ended=False):
             before, scores = entered[t + 1 - lengths], parts[t + 1 - lengths, lengths - 1]
         else:
             # A span of several steps continues one of the previous step.
-            before, scores = (
-                np.vstack([entered[t : t + 1], spans[: len(lengths) - 1]]),
-                np.tile(parts[t], (len(lengths), 1)),
-            )
+            before = np.vstack([entered[t : t + 1], spans[: len(lengths) - 1]])
+            scores = np.tile(parts[t], (len(lengths), 1))
         tails = before.reshape(-1, 1)
         if open_ended and len(spans) == max_length:
             # Spans of the maximum length, or longer ones, go on.

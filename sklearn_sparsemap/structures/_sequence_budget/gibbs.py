@@ -87,7 +87,9 @@ def _depart(dims, t, moves, before, message, backward, counts):
         backward[i * stride : (i + 1) * stride] = 0.0
         for j in range(n_states):
             place = index_of_move(dims, t, i, j)
-            move, both, into = moves[place], spread(0.0), j * stride + (j == dims[STATE])
+            move = moves[place]
+            both = spread(0.0)
+            into = j * stride + (j == dims[STATE])
             for k in range(0, stride, WIDTH):
                 after = load(message, into + k) * move
                 both += load(before, i * stride + k) * after

@@ -58,7 +58,8 @@ def best_path_within(scores, additional, dims, work, slots, additional_slots):
     `entering.py` reads the table in `work` afterwards, or fills it.
     """
     n_steps, n_states = dims[0], dims[1]
-    value, count = best_path(scores, additional, dims, work, slots, additional_slots), np.int64(0)
+    value = best_path(scores, additional, dims, work, slots, additional_slots)
+    count = np.int64(0)
     for t in range(n_steps):
         count += slots[t] == t * n_states + dims[STATE]
     if value == -np.inf or dims[FEWEST] <= count <= dims[MOST]:
@@ -66,7 +67,9 @@ def best_path_within(scores, additional, dims, work, slots, additional_slots):
     fill_table(scores, additional, dims, work)
     _, at_end = end_indices_of(additional, dims)
     first, stride = (n_steps - 1) * n_states, stride_of(dims)
-    value, last, count = -np.inf, np.int64(0), np.int64(0)
+    value = -np.inf
+    last = np.int64(0)
+    count = np.int64(0)
     for j in range(n_states):
         end = additional[at_end + j] if dims[4] else 0.0
         for k in range(dims[FEWEST], dims[MOST] + 1):

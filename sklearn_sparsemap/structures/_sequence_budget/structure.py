@@ -145,7 +145,9 @@ class SequenceBudget(LinearChain):
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         parts = super().encode(structure, dims[:_OF_CHAIN])
-        count, fewest, most = int((np.asarray(structure) == self.state).sum()), int(dims[FEWEST]), int(dims[MOST])
+        count = int((np.asarray(structure) == self.state).sum())
+        fewest = int(dims[FEWEST])
+        most = int(dims[MOST])
         if count > most:
             raise ValueError(
                 f"{count} of the {int(dims[0])} steps are in state {self.state}, more than the budget of {most}; raise "
@@ -160,5 +162,6 @@ class SequenceBudget(LinearChain):
 
     def example_shapes(self) -> Sequence[tuple[int, ...]]:
         least = self.budget if self.exactly and isinstance(self.budget, int) else 1
-        n_steps, n_states = max(1, least), max(2, self.state + 1)
+        n_steps = max(1, least)
+        n_states = max(2, self.state + 1)
         return tuple((n, m) for n in (n_steps, n_steps + 1, n_steps + 2) for m in (n_states, n_states + 1))

@@ -59,7 +59,8 @@ def simplex_equations(dims, z, p, slots, weights):
 
     The face is open if a part off the support is at the threshold.
     """
-    block, highest = np.empty(p.shape[0], np.int32), np.int64(0)
+    block = np.empty(p.shape[0], np.int32)
+    highest = np.int64(0)
     for i in range(p.shape[0]):
         block[i] = 0 if p[i] > 0.0 else -1
         highest = i if p[i] > p[highest] else highest

@@ -74,13 +74,16 @@ def _mark_free(scores, marginals, dims, weights, free):
     free items, ``weights[0]`` marks their sum as fixed; if they leave all of them or none, no item is free.
     `tensors.py` has the same rule.
     """
-    shift, n_full, n_free = weights[0], np.int64(0), np.int64(0)
+    shift = weights[0]
+    n_full = np.int64(0)
+    n_free = np.int64(0)
     for i in range(scores.shape[0]):
         left = scores[i] - marginals[i] - shift
         free[i] = 0 if abs(left) <= max(TIE, 1e-15 * abs(shift)) else -1
         n_free += free[i] == 0
         n_full += free[i] < 0 and left > 0.0
-    low, high = max(dims[1] - n_full, 0), min(dims[2] - n_full, n_free)
+    low = max(dims[1] - n_full, 0)
+    high = min(dims[2] - n_full, n_free)
     if shift > BINDING:
         low = high
     elif shift < -BINDING:
@@ -135,7 +138,8 @@ def subset_facets(
 def subset_equations(dims, z, p, slots, weights):
     """Write down the equation of a face: the size, if a bound on it binds; see `_numerics.tight_face`."""
     # A fixed size binds with a multiplier of zero, too.
-    block, n_blocks = slots.copy(), 1 if abs(weights[0]) > BINDING or dims[1] == dims[2] else 0
+    block = slots.copy()
+    n_blocks = 1 if abs(weights[0]) > BINDING or dims[1] == dims[2] else 0
     if slots.shape[0] == 0:
         block = np.empty(p.shape[0], np.int32)
         for i in range(p.shape[0]):

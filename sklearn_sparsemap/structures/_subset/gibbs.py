@@ -42,7 +42,8 @@ def _tilt_to(scores, size):
     # With the lower tilt, `size` + 1 items have a probability of at least n / (n + 1). With the higher tilt, all except
     # `size` - 1 items have a probability of at most 1 / (n + 1). If the gap between scores is wide, the middle is
     # already a solution.
-    low, high = outside - inside - np.log(n), np.log(n)
+    low = outside - inside - np.log(n)
+    high = np.log(n)
     tilt = 0.5 * (low + high)
     while low < tilt < high:
         expected = _expected_size(scores, tilt)

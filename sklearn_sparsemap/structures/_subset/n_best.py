@@ -75,14 +75,19 @@ def _write_subset(order, n_allowed, candidate, earlier, slots):
 @entry(LISTS(PROBLEMS, INTS, INTS_OUT, types.int64, types.int64))
 def best_subsets(problems, limit, counts, start, stop):
     """Find the k best subsets of problems start..stop; see `_numerics/derivations.py`."""
-    lists, candidate = new_lists(), new_ints(np.int64(3))
+    lists = new_lists()
+    candidate = new_ints(np.int64(3))
     for i in range(start, stop):
         scores = problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]]
-        order, slots, n_allowed = new_ints(scores.shape[0]), new_parts(scores.shape[0]), np.int64(0)
+        order = new_ints(scores.shape[0])
+        slots = new_parts(scores.shape[0])
+        n_allowed = np.int64(0)
         order_downwards(scores, order)
         for score in scores:
             n_allowed += score > -np.inf
-        queue, n, at = new_queue(np.int64(FIRST_ROWS), -np.inf), np.int64(0), lists[2]
+        queue = new_queue(np.int64(FIRST_ROWS), -np.inf)
+        n = np.int64(0)
+        at = lists[2]
         queue = _push_sizes(scores, order, n_allowed, problems.dims[i, 1:], limit[0], queue)
         while n < limit[0] and queue[1][0, N_LEFT] > 0:
             value = pop(queue[0], queue[1], candidate)

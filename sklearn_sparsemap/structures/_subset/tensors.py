@@ -39,9 +39,12 @@ def _free(shifted, u, shift, min_size, most):
     The rule is that of `facets._mark_free`: items at ties are free, unless the bounds on the size leave all or none.
     """
     free = ((u > 0.0) & (u < 1.0)) | ((shifted - u).abs() <= TIE)
-    n_free, n_full = free.sum(-1), (~free & (shifted > 0.0)).sum(-1)
-    low, high = (min_size - n_full).clamp(min=0), torch.minimum(most - n_full, n_free)
-    low, high = torch.where(shift > BINDING, high, low), torch.where(shift < -BINDING, low, high)
+    n_free = free.sum(-1)
+    n_full = (~free & (shifted > 0.0)).sum(-1)
+    lowest = (min_size - n_full).clamp(min=0)
+    highest = torch.minimum(most - n_full, n_free)
+    low = torch.where(shift > BINDING, highest, lowest)
+    high = torch.where(shift < -BINDING, lowest, highest)
     free &= ((high > 0) & (low < n_free)).unsqueeze(-1)
     return free.to(u.dtype), (shift.abs() > BINDING) | (low == high)
 

@@ -103,7 +103,8 @@ def cut_trees(rows, cuts, k, single_root, size, limit):
         The number of Newton steps.
     """
     n = rows.u.shape[0]
-    sets, arcs = np.empty((n + 1, n + 1), np.bool_), np.empty((n, n + 1))
+    sets = np.empty((n + 1, n + 1), np.bool_)
+    arcs = np.empty((n, n + 1))
     capacity = cuts.bound.shape[0]
     steps = maximise_dual(rows, cuts, k, np.int64(single_root), size, limit)
     if n == 1:
@@ -155,7 +156,9 @@ def tree_facets(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
     """Solve one problem exactly; see `_numerics.facets`."""
-    n, single_root, n_labels = dims[0], dims[2] != 0, dims[3] if dims.shape[0] > 3 else 1
+    n = dims[0]
+    single_root = dims[2] != 0
+    n_labels = dims[3] if dims.shape[0] > 3 else 1
     rows = new_rows(n, n_labels * (n + 1))
     steps = _steps_of(rows)
     size, forbidden = fill_rows(rows, scores, n)
@@ -183,7 +186,8 @@ def tree_facets(
     for c in range(k):
         needed[c] |= c < n_free or cuts.multiplier[c] > BINDING
         kept += needed[c]
-    sets, weights = np.empty((kept, n), np.int32), np.empty(kept + 1)
+    sets = np.empty((kept, n), np.int32)
+    weights = np.empty(kept + 1)
     weights[kept] = tied or size > HIDES_TIES
     kept = 0
     for c in range(k):
@@ -211,7 +215,10 @@ def tree_equations(dims, z, p, slots, weights):
         while sizes[s] < n and slots[s * n + sizes[s]] > 0:
             sizes[s] += 1
         most += sizes[s] ** 2 * n_labels
-    ends, parts, k, used = np.zeros(n_sets + 1, np.int32), np.empty(most, np.int32), np.int64(0), 0
+    ends = np.zeros(n_sets + 1, np.int32)
+    parts = np.empty(most, np.int32)
+    k = np.int64(0)
+    used = 0
     for s in range(n_sets):
         words = slots[s * n : s * n + sizes[s]]
         for h in words:
@@ -242,7 +249,8 @@ def prefers_cuts(scores, additional, dims, marginals, gap, n_calls):
 def prefers_labelled_cuts(scores, additional, dims, marginals, gap, n_calls):
     """Return the competence of cuts for a tree with labels; see `prefers_cuts`."""
     n, width, total, threshold = dims[0], dims[3], 0.0, np.inf
-    line, u = np.empty((n + 1) * width), np.empty((n + 1) * width)
+    line = np.empty((n + 1) * width)
+    u = np.empty((n + 1) * width)
     for m in range(n):
         for h in range(n + 1):
             for label in range(width):

@@ -69,7 +69,8 @@ def _enter(inner, inner_modifiers, offset, entering, modifiers):
 @kernel
 def _best_entry(entering, owner, u, single_root):
     """Return the best head of the node in slot `u`; with `single_root` the root only if there is no other."""
-    head, best = np.int64(0), -np.inf if single_root else entering[0]
+    head = np.int64(0)
+    best = -np.inf if single_root else entering[0]
     for h in range(1, entering.shape[0]):
         if entering[h] > best and owner[h] != u:
             head, best = h, entering[h]

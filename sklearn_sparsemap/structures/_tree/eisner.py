@@ -17,9 +17,11 @@ def eisner(scores, n, single_root, work, slots):
     size = n + 1
     area = size * size
     # [i, j], headed by i; and its transpose
-    right, right_t = work[:area].reshape((size, size)), work[area : 2 * area].reshape((size, size))
+    right = work[:area].reshape((size, size))
+    right_t = work[area : 2 * area].reshape((size, size))
     # [i, j], headed by j; and its transpose
-    left, left_t = work[2 * area : 3 * area].reshape((size, size)), work[3 * area : 4 * area].reshape((size, size))
+    left = work[2 * area : 3 * area].reshape((size, size))
+    left_t = work[3 * area : 4 * area].reshape((size, size))
     # [i, j] with an arc from i to j; [j, i] with an arc from j to i
     to_right = work[4 * area : 5 * area].reshape((size, size))
     to_left_t = work[5 * area : 6 * area].reshape((size, size))

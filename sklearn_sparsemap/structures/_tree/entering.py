@@ -52,13 +52,16 @@ def _ways_to_span(n, span_type, i, j, work, arcs, totals):
     for split in range(i, j):
         a = split - i
         if span_type == _RIGHT:
-            tail, other = _node(size, _TO_RIGHT, i, split + 1), _node(size, _RIGHT, split + 1, j)
+            tail = _node(size, _TO_RIGHT, i, split + 1)
+            other = _node(size, _RIGHT, split + 1, j)
             totals[a] = to_right[i, split + 1] + right[split + 1, j]
         elif span_type == _LEFT:
-            tail, other = _node(size, _TO_LEFT, split, j), _node(size, _LEFT, i, split)
+            tail = _node(size, _TO_LEFT, split, j)
+            other = _node(size, _LEFT, i, split)
             totals[a] = left[i, split] + to_left_t[j, split]
         else:
-            tail, other = _node(size, _RIGHT, i, split), _node(size, _LEFT, split + 1, j)
+            tail = _node(size, _RIGHT, i, split)
+            other = _node(size, _LEFT, split + 1, j)
             totals[a] = right[i, split] + left[split + 1, j]
         put_arc(arcs, a, tail, other, NONE, NONE)
     return j - i
@@ -67,7 +70,10 @@ def _ways_to_span(n, span_type, i, j, work, arcs, totals):
 @entering_arcs
 def ways_of_tree(scores, additional, dims, work, node, arcs, totals):
     """List the ways to build a node."""
-    n, n_labels, first, size = dims[0], np.int64(1), np.int64(0), dims[0] + 1
+    n = dims[0]
+    n_labels = np.int64(1)
+    first = np.int64(0)
+    size = dims[0] + 1
     best = scores
     if dims.shape[0] > 3:
         # Labelled oracles keep the best score of each arc before the tables.

@@ -109,7 +109,9 @@ def _sum_products(values, powers, a, b, n, wide, at):
         The entry of the tables that gets the sum.
     """
     # Unsigned indices, because signed ones prevent vectorisation.
-    a, b, n = np.uint64(a), np.uint64(b), np.uint64(n)
+    a = np.uint64(a)
+    b = np.uint64(b)
+    n = np.uint64(n)
     if not wide:
         return _put(values, powers, at, _dot(values, a, b, n), 0.0)
     top = -np.inf
@@ -140,7 +142,9 @@ def _divide(values, powers, marginals, marginal, at, a, b, n, wide):
     """
     if marginal == 0.0:
         return
-    a, b, n = np.uint64(a), np.uint64(b), np.uint64(n)
+    a = np.uint64(a)
+    b = np.uint64(b)
+    n = np.uint64(n)
     if not wide:
         rate = marginal / values[at]
         for k in range(n):

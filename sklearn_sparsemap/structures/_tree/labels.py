@@ -83,5 +83,6 @@ def labelled_tree_marginals(scores, additional, dims, work, slots, additional_sl
 
 def labelled_marginal_work(dims):
     """Return the length of `work` that `labelled_tree_marginals` needs."""
-    n, n_labels = int(dims[0]), int(dims[3])
+    n = int(dims[0])
+    n_labels = int(dims[3])
     return n * (n + 1) * (n_labels + 1) + tree_marginal_work(dims[:3])

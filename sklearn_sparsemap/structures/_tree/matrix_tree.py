@@ -116,7 +116,8 @@ def _eliminate_logs(weights, n, single_root):
                 continue
             for m in range(k - 1):
                 new, old = share + weights[k * n + m], weights[h * n + m]
-                high, low = max(new, old), min(new, old)
+                high = max(new, old)
+                low = min(new, old)
                 # A smaller summand would not change the sum.
                 if low > high - 40.0:
                     high += np.log1p(np.exp(low - high))

@@ -65,14 +65,16 @@ def _find_unfit_arc(heads):
     words = np.arange(1, n + 1)
     above = np.concatenate([[0], heads])
     # Whether word w is a descendant of head h: walk up from all words at once, and mark all ancestors.
-    below, place = np.zeros((n + 1, n + 1), bool), np.arange(n + 1)
+    below = np.zeros((n + 1, n + 1), bool)
+    place = np.arange(n + 1)
     while place.any():
         below[place, np.arange(n + 1)] = True
         place = above[place]
     below[0] = True
     for word in words[np.argsort(abs(heads - words), kind="stable")]:
         head = heads[word - 1]
-        low, high = min(head, word), max(head, word)
+        low = min(head, word)
+        high = max(head, word)
         if not below[head, low + 1 : high].all():
             return int(word)
     return None

@@ -35,7 +35,8 @@ def _take_highest(active, n_active, label, layer):
 
     Returns the node, or -1 if there is none, and the number of remaining active nodes.
     """
-    best, a = np.int64(-1), np.int64(0)
+    best = np.int64(-1)
+    a = np.int64(0)
     while a < n_active:
         if layer[active[a]] != _AWAKE:
             n_active -= 1
@@ -185,14 +186,18 @@ def minimum_cuts(u, sets):
     """
     n_nodes = u.shape[1]
     # residual[j, i] is the residual capacity from node i to node j.
-    residual, excess = np.empty((n_nodes, n_nodes)), np.zeros(n_nodes)
+    residual = np.empty((n_nodes, n_nodes))
+    excess = np.zeros(n_nodes)
     # For each node, its distance label, and its state: awake (-1), on the source side (0), or in a sleeping layer (>
     # 0).
-    label, layer = np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int64)
+    label = np.empty(n_nodes, np.int64)
+    layer = np.empty(n_nodes, np.int64)
     # For each node, the capacity it receives from the source side, and the number of its heads that `_is_safe` has
     # checked.
-    fed, seen = np.zeros(n_nodes), np.zeros(n_nodes, np.int64)
-    near, degree = np.empty((n_nodes, n_nodes), np.int64), np.empty(n_nodes, np.int64)
+    fed = np.zeros(n_nodes)
+    seen = np.zeros(n_nodes, np.int64)
+    near = np.empty((n_nodes, n_nodes), np.int64)
+    degree = np.empty(n_nodes, np.int64)
     active = np.empty(n_nodes, np.int64)
     _neighbours(u, near, degree)
     for j in range(n_nodes):
@@ -202,7 +207,10 @@ def minimum_cuts(u, sets):
             # Arcs from the root are saturated. They need no residual, because no flow returns to the root.
             excess[j] = fed[j] = u[j - 1, 0]
     layer[0] = 0
-    sink, n_layers, found, violated = np.int64(1), np.int64(0), 0, 0
+    sink = np.int64(1)
+    n_layers = np.int64(0)
+    found = 0
+    violated = 0
     label[sink] = 0
     while True:
         n_active = np.int64(0)

@@ -274,7 +274,8 @@ class DependencyTree(Structure):
         return np.asarray([head for head, _ in pairs]), np.array([number_of.get(label, -1) for _, label in pairs])
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
-        n, parts = int(dims[0]), slots.astype(np.int64)
+        n = int(dims[0])
+        parts = slots.astype(np.int64)
         if self.n_labels is None:
             return parts // n
         heads, labels = parts // (n * self.n_labels), parts % self.n_labels
@@ -321,6 +322,7 @@ def is_projective(heads):
         Head of each word, 0 for the root.
     """
     ends = np.stack([np.arange(1, len(heads) + 1), heads])
-    low, high = ends.min(axis=0), ends.max(axis=0)
+    low = ends.min(axis=0)
+    high = ends.max(axis=0)
     inside = (low[:, None] < low) & (low < high[:, None])
     return not (inside & (high > high[:, None])).any()

@@ -26,13 +26,16 @@ def eisner_program(shape, given, single_root):
     first = int(single_root)
     for width in range(1, n + 1 - first):
         i = np.arange(first, n + 1 - width)
-        j, inner, offset = i + width, i > 0, np.arange(width)
+        j = i + width
+        inner = i > 0
+        offset = np.arange(width)
         splits = i[:, None] + offset
         pairs = graph.add(right[i[:, None], splits], others=left[splits + 1, j[:, None]])
         # No arc leads to the root.
         arcs = np.append(graph.parts[i, j - 1], graph.parts[j[inner], i[inner] - 1])
         nodes = graph.add(np.append(pairs, pairs[inner])[:, None], nodes=arcs)
-        to_right[i, j], to_left[i[inner], j[inner]] = nodes[: len(i)], nodes[len(i) :]
+        to_right[i, j] = nodes[: len(i)]
+        to_left[i[inner], j[inner]] = nodes[len(i) :]
         tails = np.vstack([to_right[i[:, None], splits + 1], left[i[:, None], splits]])
         others = np.vstack([right[splits + 1, j[:, None]], to_left[splits, j[:, None]]])
         right[i, j], left[i, j] = graph.add(tails, others=others).reshape(2, -1)
@@ -63,7 +66,8 @@ def _best_entries(weights, owner, single_root):
     best, head = weights.max(1)
     if single_root:
         others, other = weights[:, 1:].max(1)
-        best, head = torch.where(others > -torch.inf, others, best), torch.where(others > -torch.inf, other + 1, head)
+        best = torch.where(others > -torch.inf, others, best)
+        head = torch.where(others > -torch.inf, other + 1, head)
     return best, head
 
 
@@ -119,12 +123,15 @@ def best_heads(arcs, n_words, single_root):
             break
         rounds.append((head, modifier, owner, group))
         weights, modifiers = _merge(weights, modifiers, on_cycle, best, group)
-        owner, live = group.gather(1, owner), live & (group == itself)
+        owner = group.gather(1, owner)
+        live = live & (group == itself)
     for own_head, own_modifier, owner, group in reversed(rounds):
         # The arc that enters a cycle replaces the arc within it to the same component.
-        head, modifier = head.gather(1, group), modifier.gather(1, group)
+        head = head.gather(1, group)
+        modifier = modifier.gather(1, group)
         enters = owner.gather(1, modifier) == itself
-        head, modifier = torch.where(enters, head, own_head), torch.where(enters, modifier, own_modifier)
+        head = torch.where(enters, head, own_head)
+        modifier = torch.where(enters, modifier, own_modifier)
     return head[:, 1:]
 
 

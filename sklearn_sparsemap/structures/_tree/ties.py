@@ -23,8 +23,10 @@ def _nested_sets(cuts, k, n_free):
     differences. So these two can replace one of the sets, given the other. None are returned if it takes too long.
     """
     capacity, n_words = 4 * k + 40, cuts.bits.shape[1]
-    waiting, family = np.empty((capacity, n_words), np.uint64), np.empty((capacity, n_words), np.uint64)
-    n_waiting, n = np.int64(0), np.int64(0)
+    waiting = np.empty((capacity, n_words), np.uint64)
+    family = np.empty((capacity, n_words), np.uint64)
+    n_waiting = np.int64(0)
+    n = np.int64(0)
     for c in range(k):
         if c < n_free or cuts.multiplier[c] > BINDING or cuts.slope[c] >= -TIE:
             for w in range(n_words):
@@ -104,7 +106,8 @@ def decide_kink(oracle, additional, dims, sizes, rows, cuts, k, n_free, steps, s
     if not best_are_in_face(oracle, additional, dims, sizes, rows, n_tight, steps, size):
         return True, k, nothing
     nodes = np.empty(rows.u.shape[0] + 1, np.bool_)
-    order, n = np.empty(cuts.bound.shape[0], np.int64), np.int64(0)
+    order = np.empty(cuts.bound.shape[0], np.int64)
+    n = np.int64(0)
     for c in range(k):
         if c < n_free or cuts.multiplier[c] > BINDING:
             order[n] = c

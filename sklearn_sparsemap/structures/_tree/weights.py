@@ -50,7 +50,8 @@ def normalise(scores, n, single_root, weights, logs, scratch):
     is_small : bool
         Whether an allowed arc has a weight below SMALLEST, so that only the logarithms can be used.
     """
-    tops, norms = np.empty(n), np.zeros(n)
+    tops = np.empty(n)
+    norms = np.zeros(n)
     copy_into(logs, scores)
     for m in range(n):
         logs[(m + 1) * n + m] = tops[m] = -np.inf

@@ -36,11 +36,19 @@ _LEAST_PIVOT = 1e-9
 def new_forest(n_steps, width):
     """Return a forest without nodes."""
     n = 2 * width * (n_steps + 1)
-    parent, flow, degree = np.full(n, np.int64(ABSENT)), np.zeros(n), np.zeros(n, np.int64)
-    tree, order, potential = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n)
-    counts, n_trees, stale = np.zeros(n_steps, np.int64), np.ones(n_steps, np.int64), np.ones(n_steps, np.bool_)
-    on, u = np.zeros(n_steps * width, np.bool_), np.zeros(n_steps * width)
-    states, n_on = np.zeros(n_steps * width, np.int64), np.zeros(n_steps, np.int64)
+    parent = np.full(n, np.int64(ABSENT))
+    flow = np.zeros(n)
+    degree = np.zeros(n, np.int64)
+    tree = np.zeros(n, np.int64)
+    order = np.zeros(n, np.int64)
+    potential = np.zeros(n)
+    counts = np.zeros(n_steps, np.int64)
+    n_trees = np.ones(n_steps, np.int64)
+    stale = np.ones(n_steps, np.bool_)
+    on = np.zeros(n_steps * width, np.bool_)
+    u = np.zeros(n_steps * width)
+    states = np.zeros(n_steps * width, np.int64)
+    n_on = np.zeros(n_steps, np.int64)
     return Forest(parent, flow, degree, tree, order, potential, counts, n_trees, stale, on, u, states, n_on)
 
 
@@ -169,7 +177,8 @@ def _list_states(chain, forest, t):
 @kernel
 def grow(chain, forest):
     """Update the trees that have changed."""
-    first_child, sibling = np.empty(2 * chain.width, np.int64), np.empty(2 * chain.width, np.int64)
+    first_child = np.empty(2 * chain.width, np.int64)
+    sibling = np.empty(2 * chain.width, np.int64)
     for s in range(1, chain.n_steps):
         if forest.stale[s]:
             _list_states(chain, forest, s - 1)
@@ -182,7 +191,8 @@ def grow(chain, forest):
 def _new_system(n_trees):
     """Return the system of all layers, filled with zeros."""
     n_layers = n_trees.shape[0]
-    rows, blocks = np.zeros(n_layers + 2, np.int64), np.zeros(n_layers + 1, np.int64)
+    rows = np.zeros(n_layers + 2, np.int64)
+    blocks = np.zeros(n_layers + 1, np.int64)
     for s in range(n_layers):
         m = n_trees[s + 1] if s + 1 < n_layers else 0
         rows[s + 1] = rows[s] + padded(n_trees[s] + 1)
@@ -221,7 +231,8 @@ def _reduce(block, first, n, width, column):
 @kernel
 def _substitute(system, t, n, m):
     """Compute the n shifts of layer t from the m of the next."""
-    outer, row = padded(m + 1), system.blocks[t] + padded(n)
+    outer = padded(m + 1)
+    row = system.blocks[t] + padded(n)
     for i in range(n):
         value = spread(0.0)
         for p in range(0, outer, WIDTH):
@@ -235,20 +246,26 @@ def _substitute(system, t, n, m):
 def _solve_equations(chain, forest, total):
     """Write the reduced scores of the nodes into `u`, and return the system with the shifts; see `solve_forest`."""
     n_steps, width, n_trees = chain.n_steps, chain.width, forest.n_trees
-    system, most = _new_system(n_trees), np.int64(0)
+    system = _new_system(n_trees)
+    most = np.int64(0)
     blocks, block = system.blocks, system.block
     for t in range(n_steps):
         most = max(most, n_trees[t])
     column = np.empty(most)
-    n, m = n_trees[0], n_trees[1] if n_steps > 1 else 0
+    n = n_trees[0]
+    m = n_trees[1] if n_steps > 1 else 0
     block[padded(n) + m] = total
     for t in range(n_steps):
         n, has_next = n_trees[t], t + 1 < n_steps
-        m, following = n_trees[t + 1] if has_next else 0, n_trees[t + 2] if t + 2 < n_steps else 0
-        inner, stride, next_stride = padded(n), padded(n) + padded(m + 1), padded(m) + padded(following + 1)
+        m = n_trees[t + 1] if has_next else 0
+        following = n_trees[t + 2] if t + 2 < n_steps else 0
+        inner = padded(n)
+        stride = padded(n) + padded(m + 1)
+        next_stride = padded(m) + padded(following + 1)
         for k in range(t * width, t * width + forest.n_on[t]):
             i = forest.states[k]
-            x, y = into(width, t) + i, out_of(width, t) + i
+            x = into(width, t) + i
+            y = out_of(width, t) + i
             u, a = chain.scores[t * width + i] - forest.potential[x] - forest.potential[y], forest.tree[x]
             forest.u[t * width + i] = u
             row = blocks[t] + a * stride
@@ -264,7 +281,8 @@ def _solve_equations(chain, forest, total):
         if has_next:
             for k in range(t * width, t * width + forest.n_on[t]):
                 i = forest.states[k]
-                a, b = forest.tree[into(width, t) + i], forest.tree[out_of(width, t) + i]
+                a = forest.tree[into(width, t) + i]
+                b = forest.tree[out_of(width, t) + i]
                 source, row = blocks[t] + a * stride + inner, blocks[t + 1] + b * next_stride
                 for p in range(0, padded(m), WIDTH):
                     store(block, row + p, load(block, row + p) - load(block, source + p))
@@ -289,7 +307,9 @@ def solve_forest(chain, forest, total):
     for t in range(n_steps):
         for k in range(t * width, t * width + forest.n_on[t]):
             i = forest.states[k]
-            node, x, y = t * width + i, into(width, t) + i, out_of(width, t) + i
+            node = t * width + i
+            x = into(width, t) + i
+            y = out_of(width, t) + i
             forest.u[node] += shift[rows[t] + forest.tree[x]]
             if t > 0:
                 forest.potential[x] -= shift[rows[t] + forest.tree[x]]

@@ -29,8 +29,10 @@ def _couple_steps(u):
     It is at least 1 / M of all that remains, so that many steps do not need many paths.
     """
     n_steps, n_states = u.shape
-    paths, weights = np.empty((_FEW_PATHS, n_steps), np.int32), np.empty(_FEW_PATHS)
-    left, k = u.copy(), np.int64(0)
+    paths = np.empty((_FEW_PATHS, n_steps), np.int32)
+    weights = np.empty(_FEW_PATHS)
+    left = u.copy()
+    k = np.int64(0)
     while True:
         if k == weights.shape[0]:
             paths, weights = _grow(paths, weights)
@@ -65,7 +67,8 @@ def _widest_path(n_steps, n_states, nodes, parts, flow, width, arc):
     """
     for t in range(n_steps):
         for i in range(n_states):
-            width[t, i], arc[t, i] = np.inf if t == 0 else 0.0, -1
+            width[t, i] = np.inf if t == 0 else 0.0
+            arc[t, i] = -1
     for a in range(nodes.shape[0]):
         t, i, j = nodes[a] // n_states, nodes[a] % n_states, parts[a] % n_states
         through = min(width[t, i], flow[a])
@@ -87,9 +90,12 @@ def _take_paths(n_steps, n_states, nodes, parts, flow):
     n_steps, n_states, nodes, parts, flow
         As in `_widest_path`.
     """
-    width, arc = np.empty((n_steps, n_states)), np.empty((n_steps, n_states), np.int64)
-    paths, weights = np.empty((_FEW_PATHS, n_steps), np.int32), np.empty(_FEW_PATHS)
-    left, k = flow.copy(), np.int64(0)
+    width = np.empty((n_steps, n_states))
+    arc = np.empty((n_steps, n_states), np.int64)
+    paths = np.empty((_FEW_PATHS, n_steps), np.int32)
+    weights = np.empty(_FEW_PATHS)
+    left = flow.copy()
+    k = np.int64(0)
     while True:
         if k == weights.shape[0]:
             paths, weights = _grow(paths, weights)

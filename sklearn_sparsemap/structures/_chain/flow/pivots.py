@@ -35,7 +35,8 @@ def _add_way(chain, forest, candidates, prices, t, i, step):
     step : int
         1 for the way to the last step, -1 for that to the first.
     """
-    width, reached = chain.width, prices.behind if step > 0 else prices.ahead
+    width = chain.width
+    reached = prices.behind if step > 0 else prices.ahead
     while 0 <= t + step < chain.n_steps:
         table = min(t, t + step) * chain.stride
         place, stride = (table + i * width, 1) if step > 0 else (table + i, width)
@@ -151,7 +152,9 @@ def _open_arcs(chain, forest, prices, busy, tolerance):
     for s in range(1, chain.n_steps):
         if forest.stale[s] or busy[s - 1] or busy[s] or not prices.best_arc[s] > tolerance:
             continue
-        best, x, y = -np.inf, np.int64(-1), np.int64(-1)
+        best = -np.inf
+        x = np.int64(-1)
+        y = np.int64(-1)
         first, last, next_last = (s - 1) * width, (s - 1) * width + forest.n_on[s - 1], s * width + forest.n_on[s]
         for k in range(first, last):
             i = forest.states[k]
@@ -175,7 +178,8 @@ def _leave(chain, forest, t, i):
     width, node = chain.width, t * chain.width + i
     forest.on[node], forest.u[node] = False, 0.0
     for s in range(max(t, 1), min(t + 2, chain.n_steps)):
-        x, first = into(width, t) + i if s == t else out_of(width, t) + i, 2 * width * s
+        x = into(width, t) + i if s == t else out_of(width, t) + i
+        first = 2 * width * s
         if forest.parent[x] >= 0:
             cut(forest, x)
         for k in range(first, first + forest.n_vertices[s]):

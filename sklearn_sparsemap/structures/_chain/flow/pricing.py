@@ -23,7 +23,8 @@ Prices = namedtuple("Prices", ["before", "ahead", "after", "behind", "best_arc"]
 @kernel
 def all_states(n_steps, n_states):
     """Return all states as candidates."""
-    states, counts = np.empty((n_steps, n_states), np.int64), np.empty(n_steps, np.int64)
+    states = np.empty((n_steps, n_states), np.int64)
+    counts = np.empty(n_steps, np.int64)
     for t in range(n_steps):
         counts[t] = n_states
         for i in range(n_states):
@@ -42,7 +43,8 @@ def new_prices(chain):
 def _respond(chain, forest, prices, t, share):
     """Move `u` of a step towards the projection of its prices with fixed other steps; `share` is the step size."""
     first, n_states = t * chain.width, chain.n_states
-    wanted, others = np.empty(n_states), np.empty(n_states)
+    wanted = np.empty(n_states)
+    others = np.empty(n_states)
     for i in range(n_states):
         node = first + i
         others[i] = prices.before[node] + prices.after[node] + chain.scores[node]
@@ -65,7 +67,9 @@ def _split(chain, forest, candidates, t, with_arcs, without):
     with_arcs, without : int arrays
         Get the states.
     """
-    first, n_with, n_without = t * chain.width, np.int64(0), np.int64(0)
+    first = t * chain.width
+    n_with = np.int64(0)
+    n_without = np.int64(0)
     for k in range(first, first + forest.n_on[t]):
         i = forest.states[k]
         if forest.on[first + i]:
@@ -118,8 +122,11 @@ def price_forward(chain, forest, candidates, prices, share):
         Step size with which each step responds to the others in turn, see `_respond`; 0 for no responses.
     """
     width = chain.width
-    known, with_arcs, without = np.empty(width), np.empty(width, np.int64), np.empty(width, np.int64)
-    n_with, n_without = np.int64(0), np.int64(0)
+    known = np.empty(width)
+    with_arcs = np.empty(width, np.int64)
+    without = np.empty(width, np.int64)
+    n_with = np.int64(0)
+    n_without = np.int64(0)
     for t in range(chain.n_steps):
         first = t * width
         if t == 0:

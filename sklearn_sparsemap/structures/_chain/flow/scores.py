@@ -53,7 +53,8 @@ def _padded_rows(values, n_rows, n, fill):
 def new_chain(scores, additional, dims, fill):
     """Return the network of a chain, its padding filled with -inf, or 0 for a direction."""
     n_steps, n_states = dims[0], dims[1]
-    nodes, width = _padded_rows(scores, n_steps, n_states, fill), padded(n_states)
+    nodes = _padded_rows(scores, n_steps, n_states, fill)
+    width = padded(n_states)
     start, end = end_indices_of(additional, dims)
     for i in range(n_states):
         if dims[3]:

@@ -86,11 +86,13 @@ def _solve(chain, forest):
         Number of rounds of pivots, over all sets of candidates.
     is_solved : bool
     """
-    every, prices = all_states(chain.n_steps, chain.n_states), new_prices(chain)
+    every = all_states(chain.n_steps, chain.n_states)
+    prices = new_prices(chain)
     best = sweep(chain, forest, prices)
     if best == -np.inf:
         return -1.0, 0, False
-    candidates, n_removals = first_candidates(chain, forest, prices, best), np.zeros(chain.n_steps, np.int64)
+    candidates = first_candidates(chain, forest, prices, best)
+    n_removals = np.zeros(chain.n_steps, np.int64)
     plant(chain, forest, candidates, prices, best)
     n_rounds, is_solved = np.int64(0), False
     while n_rounds < _MAX_ROUNDS and not is_solved:
@@ -126,7 +128,9 @@ def _write_facets(chain, forest, additional, dims, marginals, tied):
     n_rows = n_states * (dims[3] + dims[4])
     for x in range(forest.parent.shape[0]):
         n_rows += forest.parent[x] >= 0
-    slots, parts, weights = np.full((n_rows, 1), -1, np.int32), np.empty((n_rows, 1), np.int32), np.empty(n_rows + 1)
+    slots = np.full((n_rows, 1), -1, np.int32)
+    parts = np.empty((n_rows, 1), np.int32)
+    weights = np.empty(n_rows + 1)
     weights[n_rows] = tied
     r = 0
     for x in range(forest.parent.shape[0]):
@@ -154,7 +158,9 @@ def chain_flow_solver(
 ):
     """Solve one problem exactly, by its flow; see `_numerics.facets`."""
     n_steps, n_states = dims[0], dims[1]
-    chain, n_iter, is_solved = new_chain(scores, additional, dims, -np.inf), np.int64(1), True
+    chain = new_chain(scores, additional, dims, -np.inf)
+    n_iter = np.int64(1)
+    is_solved = True
     # Without transitions, there are no arcs.
     forest = new_forest(n_steps, chain.width)
     if dims[2] == NO_TRANSITIONS or n_steps == 1:
@@ -223,7 +229,8 @@ def chain_products(
             out[t * n_states + i] = forest.u[t * width + i]
     for r in range(n_arcs):
         t, i, j = slots[r] // n_states, slots[r] % n_states, additional_slots[r] % n_states
-        x, y = out_of(width, t) + i, into(width, t + 1) + j
+        x = out_of(width, t) + i
+        y = into(width, t + 1) + j
         additional_out[additional_slots[r]] += forest.flow[x] if forest.parent[x] == y else forest.flow[y]
     start, end = end_indices_of(additional_direction, dims)
     for i in range(n_states):
