@@ -31,7 +31,8 @@ def milp(*arguments, **options):
     """
     if not sys.executable:
         return optimize.milp(*arguments, **options)
-    request, time_limit = (arguments, options), (options.get("options") or {}).get("time_limit")
+    request = (arguments, options)
+    time_limit = (options.get("options") or {}).get("time_limit")
     while True:
         process = _take_idle()
         is_new = process.is_new

@@ -17,7 +17,8 @@ _IDLE = 5.0  # seconds without a request after which the process ends
 def main():
     """Answer requests until there are none."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    requests = sys.stdin.buffer
+    answers = os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "wb") as null:
         os.dup2(null.fileno(), 1)
     sys.path[:] = pickle.load(requests)

@@ -105,7 +105,8 @@ def read_known(Y):
         Y = values = as_numbers(values)
         missing = np.array([entry is None or is_missing(entry) for entry in entries], bool).reshape(values.shape)
     elif values.dtype.kind == "f":
-        entries, missing = [], np.isnan(values)
+        entries = []
+        missing = np.isnan(values)
     else:
         return Y, None
     if not missing.any():

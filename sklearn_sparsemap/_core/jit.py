@@ -208,7 +208,8 @@ def _is_stored(function):
 class _Patience:
     """Log that kernels are being compiled, if this takes long: one line for each part of the package."""
 
-    said, is_off = set(), False
+    said = set()
+    is_off = False
 
     @classmethod
     def say(cls, part, entry):

@@ -39,7 +39,10 @@ class _Turn:
     """
 
     def __init__(self):
-        self.changed, self.trainer, self.n_waiting, self.n_served = threading.Condition(), None, 0, 0
+        self.changed = threading.Condition()
+        self.trainer = None
+        self.n_waiting = 0
+        self.n_served = 0
 
     def wait(self, seconds=None):
         """Wait until no other thread trains."""

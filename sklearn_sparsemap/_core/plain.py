@@ -58,7 +58,8 @@ _ROOMS = ("estimators", "features", "pipeline")
 
 def add_form(name, cls, form=None):
     """Let files hold objects of a class, under a name, by default in the form of its constructor."""
-    _FORMS[name], _NAMES[cls] = form or by_constructor(cls), name
+    _FORMS[name] = form or by_constructor(cls)
+    _NAMES[cls] = name
 
 
 # Kinds of NumPy types that a file holds as an array: numbers, text, bytes, times.

@@ -56,7 +56,9 @@ class _Call:
 
     def __init__(self, function):
         # Whoever takes the function out of the list decides whether it runs.
-        self._left, self._ended, self._has_ended = [function], allocate_lock(), False
+        self._left = [function]
+        self._ended = allocate_lock()
+        self._has_ended = False
         self.result = self.error = None
         self._ended.acquire()
 
@@ -235,7 +237,8 @@ def _run_until_signal(function, stop):
     """
     if get_ident() != threading.main_thread().ident:
         return False
-    watch, before = _watch(), []
+    watch = _watch()
+    before = []
     stops, own = watch.stops, watch.wakeup_fd
     try:
         stops.append(stop)
@@ -322,7 +325,8 @@ def _run_ranges(function, cuts, left, results, stopped):
             return
         before, _deferred.errors = _deferred.errors, []
         try:
-            result, errors = function(cuts[number], cuts[number + 1]), _deferred.errors
+            result = function(cuts[number], cuts[number + 1])
+            errors = _deferred.errors
         finally:
             _deferred.errors = before
         if errors:

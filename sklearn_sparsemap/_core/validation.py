@@ -386,7 +386,8 @@ def _join_samples(X, n_features, dtype, allow_empty):
         expected, whose = n_features, "the model was fitted with"
     else:
         values, counts = np.unique(widths, return_counts=True)
-        expected, whose = int(values[counts.argmax()]), "other samples have"
+        expected = int(values[counts.argmax()])
+        whose = "other samples have"
     wrong = np.flatnonzero(widths != expected)
     if len(wrong):
         raise ValueError(f"X[{wrong[0]}] has {widths[wrong[0]]} features, but {whose} {expected}")

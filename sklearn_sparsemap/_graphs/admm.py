@@ -84,7 +84,9 @@ def _average_copies(graph, scores, penalty, weights, copies, y, u):
 
     For the parameters see `_solve_factors`.
     """
-    n, n_links, old_u = u.shape[0], y.shape[0], u.copy()
+    n = u.shape[0]
+    n_links = y.shape[0]
+    old_u = u.copy()
     for i in range(n):
         if graph.degrees[i] > 0:
             u[i] = 0.0

@@ -172,7 +172,8 @@ def _solve_open(use_newton, graph, structures, presolve, proximal, samples, tol,
 @kernel
 def _last_scores(scores, presolve, proximal):
     """Return the scores of the last step."""
-    last, growth = scores.copy(), proximal.growth[0]
+    last = scores.copy()
+    growth = proximal.growth[0]
     if growth > 1.0:
         grow(last, growth)
         for i in range(last.shape[0]):
@@ -194,7 +195,9 @@ def _solve_by_rows(use_newton, graph, structures, scratch, samples, tol, limits,
         The bounds are those of the sample's additional scores; the others are overwritten.
     """
     (presolve, bounds, proximal), u = scratch, out.marginals[i]
-    scores, (scale, _, _), statistics = samples.scores[i], scales_of(samples, i), out.statistics[i]
+    scores = samples.scores[i]
+    scale, _, _ = scales_of(samples, i)
+    statistics = out.statistics[i]
     fix_variables(bounds, scores, scale, presolve)
     if presolve.counts[0] == 0 and out.links.shape[1] == 0:
         # A shortcut for the most frequent case of label sets.

@@ -47,7 +47,8 @@ def _sweep(graph, structures, scores, additional, u, lam, copies, limits):
     z = np.empty(longest)
     p = np.empty(longest)
     joint = np.empty(additional.shape[0])
-    index, value = np.int64(0), 0.0
+    index = np.int64(0)
+    value = 0.0
     for f in range(graph.factor_types.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, u, lam, z)
@@ -120,7 +121,8 @@ def proves_infeasible(graph, structures, scores, additional, limits, direction):
     p = np.empty(longest)
     zeros = np.zeros(n)
     cold = without_supports(structures)
-    slope, index = 0.0, np.int64(0)
+    slope = 0.0
+    index = np.int64(0)
     for f in range(graph.factor_types.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, zeros, direction, z)

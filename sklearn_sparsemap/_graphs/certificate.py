@@ -116,7 +116,8 @@ def certify(graph, structures, scores, additional, u, lam, limits, joint):
     longest = longest_factor(graph)
     z = np.empty(longest)
     p = np.empty(longest)
-    dual, index = 0.0, np.int64(0)
+    dual = 0.0
+    index = np.int64(0)
     residual = 0.0
     for f in range(graph.factor_types.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]

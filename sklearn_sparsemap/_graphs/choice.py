@@ -85,7 +85,8 @@ def _would_fail(structures, competences, samples):
         return False
     for f in structures.structures.tolist():
         links = slice(*structures.link_ptr[f : f + 2])
-        z, dims = samples.scores[0, structures.links[links]], structures.dims[slice(*structures.dims_ptr[f : f + 2])]
+        z = samples.scores[0, structures.links[links]]
+        dims = structures.dims[slice(*structures.dims_ptr[f : f + 2])]
         is_plain = structures.signs[links].min() > 0.0 and z.min() > 0.5 * FORBIDDEN
         if is_plain and competences[structures.oracles[f]](z, z[:0], dims, z, np.inf, 0) == 0:
             return True

@@ -135,7 +135,8 @@ def _complete_face(structures, optima, i, index, direction, tolerance, limits):
     f = graph.structures[index]
     z, factor_additional = _literals_of(graph, optima, i, f)
     p = np.empty(z.shape[0])
-    dims, additional = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]], row_of(optima.additional, i)
+    dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
+    additional = row_of(optima.additional, i)
     solve_structure(structures, additional, index, z, p, STRUCTURE_TOL, limits)
     if structures.solver_ids[index] != BY_STRUCTURES:
         block, n_blocks, ends, parts, is_tied = equations_of(structures, index, z, p)

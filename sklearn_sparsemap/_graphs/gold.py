@@ -20,7 +20,8 @@ def add_structure_parts(graph, oracles, u, joint, wrong):
     for number, f in enumerate(graph.structures):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         first, last = graph.additional_ptr[f], graph.additional_ptr[f + 1]
-        scores, n_on = np.empty(stop - start), 0
+        scores = np.empty(stop - start)
+        n_on = 0
         for link in range(start, stop):
             is_on = (u[graph.links[link]] > 0.0) == (graph.signs[link] > 0.0)
             scores[link - start] = 1.0 if is_on else -1.0

@@ -48,7 +48,9 @@ class GraphJacobian:
     @cached_property
     def _exact(self):
         """Solutions exact enough to identify their faces, and the error of their marginals, one number a sample."""
-        problems, solutions, sizes = self._problems, self._solutions, self._problems.sizes()
+        problems = self._problems
+        solutions = self._solutions
+        sizes = self._problems.sizes()
         # If all scores are zero, the tolerance is absolute.
         snaps = np.maximum(SNAP * np.minimum(np.where(sizes > 0.0, sizes, 1.0), 1.0), MIN_SNAP)
         tols = 0.1 * snaps
@@ -70,7 +72,8 @@ class GraphJacobian:
 
     def _faces(self, directions):
         """Return the faces of all structures; the first call completes them along these directions."""
-        layout, n = self._problems.layout, len(directions)
+        layout = self._problems.layout
+        n = len(directions)
         if self._face_arrays is None and not len(layout.arrays.structures):
             none = np.zeros(0)
             self._face_arrays = none, none, none, none, np.zeros((n, 0)), np.zeros((n, 0)), np.zeros((1, 4))
@@ -110,14 +113,17 @@ class GraphJacobian:
         w, joint : arrays with one row a sample
             Derivatives of the marginals of the variables and of the additional scores.
         """
-        layout, n = self._problems.layout, len(directions)
-        shape, limits = (n, layout.n_additional), np.array([max_iter])
+        layout = self._problems.layout
+        n = len(directions)
+        shape = (n, layout.n_additional)
+        limits = np.array([max_iter])
         if changes is not None:
             changes = readonly(np.broadcast_to(changes, shape)) if changes.any() else None
         out = Products(np.array(directions), np.zeros(shape), np.zeros(n, np.int64))
         directions = readonly(directions)
         if layout.tables is not None and not average:
-            tables, optima = layout.tables, self._optima()
+            tables = layout.tables
+            optima = self._optima()
             changes = readonly(np.zeros(shape)) if changes is None else changes
             self._over_samples(
                 lambda start, stop: tables_products_range(
@@ -126,7 +132,8 @@ class GraphJacobian:
                 limits,
             )
         elif layout.small is not None and layout.small[1] is None and not average:
-            arrays, optima = layout.small[0], self._optima()
+            arrays = layout.small[0]
+            optima = self._optima()
             self._over_samples(
                 lambda start, stop: small_project_range(arrays, optima, tol, limits, start, stop, out), limits
             )
@@ -157,10 +164,13 @@ def _optima_of(problems, solutions, snaps):
 
 def structures_of(problem, solution, f):
     """Return the structures that factor `f` selects in a sample: list of (structure, probability)."""
-    layout, limits = problem.layout, np.array([0, MAX_STRUCTURE_CALLS])
-    arrays, optima = layout.arrays, _optima_of(problem, solution, np.zeros(1))
+    layout = problem.layout
+    limits = np.array([0, MAX_STRUCTURE_CALLS])
+    arrays = layout.arrays
+    optima = _optima_of(problem, solution, np.zeros(1))
     index = int(np.searchsorted(arrays.structures, f))
     slots, weights = support_of_structure(*_with_structures(layout), optima, 0, index, limits)
-    dims, structure = arrays.dims[arrays.dims_ptr[f] : arrays.dims_ptr[f + 1]], layout.factor_of(f).structure
+    dims = arrays.dims[arrays.dims_ptr[f] : arrays.dims_ptr[f + 1]]
+    structure = layout.factor_of(f).structure
     order = [s for s in np.argsort(-weights, kind="stable") if weights[s] > 1e-12]
     return [(structure.decode(slots[s], dims), float(weights[s])) for s in order]

@@ -120,7 +120,8 @@ def _conjugate_gradients(dual, structures, system, forest, goal, most, limits, r
             return False
         if forest is not None:
             solve_forest(forest, residual, conditioned)
-        previous, rho = rho, dot(residual, conditioned)
+        previous = rho
+        rho = dot(residual, conditioned)
         for k in range(m):
             direction[k] = conditioned[k] + rho / previous * direction[k]
         _multiply(dual, structures, system, direction, image, d)
@@ -156,7 +157,8 @@ def _newton_direction(dual, structures, wide, damping, precision, use_forest, fr
     m = x.shape[0]
     if structures is not None:
         find_faces(structures)
-    residual, count = np.zeros(m), 0
+    residual = np.zeros(m)
+    count = 0
     for k in range(m):
         x[k] = 0.0
         if free[k]:
@@ -164,7 +166,8 @@ def _newton_direction(dual, structures, wide, damping, precision, use_forest, fr
             count += 1
     goal = precision * precision * dot(residual, residual)
     most = min(2 * count + 10, _MAX_STEPS)
-    system, n_plain = (wide, damping, free), min(most, _PLAIN_STEPS)
+    system = (wide, damping, free)
+    n_plain = min(most, _PLAIN_STEPS)
     if use_forest is None:
         has_ended = _conjugate_gradients(dual, structures, system, None, goal, n_plain, limits, residual, x)
         return has_ended or n_plain == most
@@ -278,7 +281,8 @@ def _line_search(dual, structures, additional, wide, value, violation, limits, x
         Number of steps without a gain.
     is_gain : bool
     """
-    old, step = dual.multipliers.copy(), 1.0
+    old = dual.multipliers.copy()
+    step = 1.0
     most = 8 if structures is None else 4
     for attempt in range(most):
         _move(dual, old, step, x)

@@ -110,9 +110,12 @@ def fix_variables(bounds, scores, scale, presolve):
             states[i] = OPEN
             presolve.variables[n_open] = i
             n_open += 1
-    changed, n_rounds = True, np.int64(0)
+    changed = True
+    n_rounds = np.int64(0)
     while changed:
-        changed, n_rounds, n_left = False, n_rounds + 1, np.int64(0)
+        changed = False
+        n_rounds = n_rounds + 1
+        n_left = np.int64(0)
         for k in range(n_open):
             i = presolve.variables[k]
             base, high, low = scores[i], 0.0, 0.0
@@ -134,13 +137,16 @@ def fix_variables(bounds, scores, scale, presolve):
                 presolve.base[n_left] = base
                 n_left += 1
         n_open = n_left
-    presolve.counts[0], presolve.counts[1] = n_open, _list_open_pairs(bounds, scale, presolve, n_open)
+    presolve.counts[0] = n_open
+    presolve.counts[1] = _list_open_pairs(bounds, scale, presolve, n_open)
 
 
 @kernel
 def _list_open_pairs(bounds, scale, presolve, n_open):
     """List the pairs between open variables, and number these variables; return the number of pairs."""
-    states, ptr, n_pairs = presolve.states, bounds.ptr, np.int64(0)
+    states = presolve.states
+    ptr = bounds.ptr
+    n_pairs = np.int64(0)
     for k in range(n_open):
         i = presolve.variables[k]
         presolve.positions[i] = k

@@ -209,7 +209,8 @@ def _project(graph, optima, i, faces, average, tol, limits, w, change):
         _gather(graph, total, links)
         _complement(graph, optima, i, literals, faces, links, scratch, change)
         add_scaled(residual, -step, links)
-        previous, rho = rho, dot(residual, residual)
+        previous = rho
+        rho = dot(residual, residual)
         for link in range(n_links):
             step_links[link] = residual[link] + rho / previous * step_links[link]
     _gather(graph, w, links)
@@ -280,7 +281,9 @@ def pull_back_range(graph, optima, faces, changes, start, stop, directions):
     directions : array of shape (n_samples, n_variables)
     """
     for i in range(start, stop):
-        additional, marginals, direction = row_of(optima.additional, i), optima.marginals[i], directions[i]
+        additional = row_of(optima.additional, i)
+        marginals = optima.marginals[i]
+        direction = directions[i]
         for e in range(graph.pairs.shape[0]):
             joint_index = graph.additional_ptr[graph.pairs[e]]
             first, second = graph.pair_ends[e, 0], graph.pair_ends[e, 1]

@@ -158,7 +158,9 @@ def sweep_pairs(dual, tol, limits, most, patience):
     n_sweeps : int
     """
     a, multipliers, variables, coefs = dual.a, dual.multipliers, dual.row_vars, dual.row_coefs
-    n_sweeps, previous, largest = np.int64(0), np.inf, np.inf
+    n_sweeps = np.int64(0)
+    previous = np.inf
+    largest = np.inf
     while n_sweeps < most and limits[0] > 0 and largest > tol and (n_sweeps < patience or largest < 0.7 * previous):
         previous, largest = largest, 0.0
         for row in range(dual.n_logic, multipliers.shape[0]):

@@ -98,7 +98,8 @@ def _solve(graph, structures, is_logic, samples, tol, limits, i, gradient, scrat
         if u[v] != 0.0:
             objective += u[v] * (scores[v] - 0.5 * u[v])
     # The dual is above the objective by what complementary slackness lacks.
-    statistics[OBJECTIVE], statistics[GAP] = objective, abs(dot(mu, gradient))
+    statistics[OBJECTIVE] = objective
+    statistics[GAP] = abs(dot(mu, gradient))
     link_multipliers(graph, scores, None, mu, u, out.links[i], scratch[0])
 
 

@@ -221,7 +221,8 @@ def _solve_any(structures, additional, index, z, p, tol, limits):
     if structures.solver_ids[index] == _UNDECIDED:
         preferred = _prefers_facets(graph, solvers.before, f, z)
         structures.solver_ids[index] = solvers.solver_ids[graph.oracles[f]] if preferred else np.int64(BY_STRUCTURES)
-    objective, status = 0.0, np.int64(GAVE_UP)
+    objective = 0.0
+    status = np.int64(GAVE_UP)
     if structures.solver_ids[index] != BY_STRUCTURES:
         solver = _solver_at(solvers.by_facets, graph.oracles[f])
         objective, status = _solve_by(solver, structures, additional, index, z, p, tol, limits)

@@ -48,7 +48,8 @@ class Rows(NamedTuple):
 @lru_cache(32)
 def rows_of(layout, device):
     """Return the `Rows` of a graph."""
-    arrays, n_logic = layout.arrays, len(layout.arrays.row_bounds)
+    arrays = layout.arrays
+    n_logic = len(layout.arrays.row_bounds)
     coefs = np.zeros((n_logic, layout.n_variables))
     literals = np.zeros((2, len(arrays.pairs), layout.n_variables))
     coefs[np.repeat(np.arange(n_logic), np.diff(arrays.row_ptr)), arrays.row_vars] = arrays.row_coefs

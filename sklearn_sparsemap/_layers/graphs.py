@@ -125,7 +125,8 @@ class GraphOperator(Operator):
 
     def pack(self, scores, additional, lengths):
         """Return the batch laid out for the kernels: list of (rows, sample, `GraphBatch`), by shape."""
-        n_samples, padded = len(scores), scores.shape[1:]
+        n_samples = len(scores)
+        padded = scores.shape[1:]
         shapes, kinds = distinct_rows(self.shapes_of(padded, lengths))
         scores = bound_masks(scores.reshape(n_samples, -1))
         additional = bound_masks(additional)
@@ -167,7 +168,8 @@ class GraphOperator(Operator):
                 raise ValueError(f"decisions{index_text(i, lead)}: {error}") from error
 
     def best(self, scores, additional, lengths, cost):
-        found, late = [None] * len(scores), {}
+        found = [None] * len(scores)
+        late = {}
         for rows, sample, problems in self.pack(scores, additional, lengths):
             own = problems if sample.fixed_size else problems._replace(scores=problems.scores - cost)
             best = own.map(self.n_jobs, map_time_limit=MAP_TIME_LIMIT)
@@ -237,7 +239,9 @@ class SolvedGraphs:
         """Multiply a direction of scores and additional scores, as padded arrays, with the Jacobian."""
         if self._operator.argmax != "sparsemap":
             return products_of_map_or_gibbs(self._operator.argmax, unary, extra)
-        unary, directions, changes = unary.reshape(len(unary), -1), [], []
+        unary = unary.reshape(len(unary), -1)
+        directions = []
+        changes = []
         for rows, sample, _ in self._groups:
             directions.append(unary[rows[:, None], sample.entries])
             changes.append(sample.layout.expanded(extra[rows[:, None], sample.extra_entries].T).T)

@@ -71,7 +71,8 @@ class PaddedEntries:
 
     def __init__(self, masks, shape_ids):
         self.sizes = np.array([mask.sum() for mask in masks], np.int64)[shape_ids]
-        self.masks, self.n_padded = masks, len(masks[0])
+        self.masks = masks
+        self.n_padded = len(masks[0])
         self._mask = None if all(mask.all() for mask in masks) else np.array(masks)[shape_ids]
 
     def take(self, padded):

@@ -27,7 +27,8 @@ _MOST = 1024
 
 _lock = hold_around_forks(threading.RLock())
 _numbers = count()
-_recent, _makers = OrderedDict(), {}
+_recent = OrderedDict()
+_makers = {}
 
 
 def maker(kind):

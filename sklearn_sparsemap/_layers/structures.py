@@ -56,7 +56,8 @@ class StructureOperator(Operator):
 
     def _make_sample_layout(self, padded, shape):
         accepted = self.structure.additional_shapes(shape)
-        given, masks = {}, [np.zeros(0, bool)]
+        given = {}
+        masks = [np.zeros(0, bool)]
         for name, full in self.extra:
             alike = [own for own in accepted[name] if len(own) == len(full)]
             given[name] = full if full in alike else alike[0]
@@ -75,7 +76,8 @@ class StructureOperator(Operator):
 
     def pack(self, scores, additional, lengths):
         """Return the batch laid out for the kernels: `PaddedProblems`."""
-        n_samples, padded = len(scores), scores.shape[1:]
+        n_samples = len(scores)
+        padded = scores.shape[1:]
         # Additional scores that all samples share are copied once for each kind of sample.
         is_shared = len(additional) == 1
         if lengths.shape[1]:
@@ -148,7 +150,9 @@ class StructureOperator(Operator):
 
     def _check_counts(self, decisions, rows):
         """Tell which decisions are structures, if parts repeat."""
-        structure, padded, found = self.structure, decisions.shape[1:], np.zeros(len(rows), bool)
+        structure = self.structure
+        padded = decisions.shape[1:]
+        found = np.zeros(len(rows), bool)
         shapes, kinds = distinct_rows(self.shapes_of(padded, rows[:, 1:]))
         for i, k in enumerate(kinds):
             sample = self.sample_layout(padded, shapes[k])
@@ -165,7 +169,8 @@ class StructureOperator(Operator):
         return [result.structures[0] for result in SolvedStructures(self, own, additional, lengths).batch]
 
     def solve(self, scores, additional, lengths):
-        is_sparse, coupled_by = self.argmax == "sparsemap", self.structure.coupled_by
+        is_sparse = self.argmax == "sparsemap"
+        coupled_by = self.structure.coupled_by
         if is_sparse and coupled_by is not None and has_constant_transitions(self, additional):
             shape = self.extra[0][1]
             solved = self._uncoupled.solve(scores, additional[:, prod(shape) :], lengths)
@@ -205,7 +210,9 @@ class SolvedStructures:
     """
 
     def __init__(self, operator, scores, additional, lengths):
-        structure, padded, options = operator.structure, operator.pack(scores, additional, lengths), {}
+        structure = operator.structure
+        padded = operator.pack(scores, additional, lengths)
+        options = {}
         self._argmax = operator.argmax
         self._capped = operator.max_iter is not None and not structure.is_soon_exact(padded.problems)
         self._padded, self._shape = padded, scores.shape

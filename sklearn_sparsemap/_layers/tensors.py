@@ -85,9 +85,12 @@ def apply_mask(xp, mask, scores, label="mask"):
 
 def _join_arrays(xp, form, arrays, masks):
     """Join arrays of variables, given by name; return masked scores, and the mask in their shape or None."""
-    flat, flat_masks, n_samples = [], [], prod(form.lead)
+    flat = []
+    flat_masks = []
+    n_samples = prod(form.lead)
     for name, shape in form.arrays:
-        values, mask = arrays[name], xp.ones_like(arrays[name], dtype=xp.bool)
+        values = arrays[name]
+        mask = xp.ones_like(arrays[name], dtype=xp.bool)
         if masks is not None and name in masks:
             values, mask = apply_mask(xp, masks[name], values, f"mask[{name!r}]")
         flat.append(values.reshape(n_samples, prod(shape)))
@@ -121,11 +124,14 @@ def _divide(xp, scores, temperature):
 
 def _join_additional(xp, given, form, scores):
     """Join additional scores into one array of shape (n_samples, n_additional)."""
-    n_samples, n_axes, flat = scores.shape[0], len(form.lead), []
+    n_samples = scores.shape[0]
+    n_axes = len(form.lead)
+    flat = []
     for (name, _), shape, has_lead in zip(form.extra, form.padded_extra, form.has_lead):
         array, n_rows = given[name], 1
         if has_lead and any(n != 1 for n in array.shape[:n_axes]):
-            array, n_rows = xp.broadcast_to(array, (*form.lead, *shape)), n_samples
+            array = xp.broadcast_to(array, (*form.lead, *shape))
+            n_rows = n_samples
         flat.append(array.reshape(n_rows, prod(shape)))
     if not flat:
         return xp.zeros_like(scores.reshape(n_samples, prod(form.padded))[:, :0])
@@ -138,7 +144,8 @@ def _join_additional(xp, given, form, scores):
 
 def _as_rows(library, lengths, mask, form):
     """Return a row of ints for each sample: whether the mask leaves a part of it, and its lengths."""
-    xp, n_samples = library.xp, prod(form.lead)
+    xp = library.xp
+    n_samples = prod(form.lead)
     if lengths is not None:
         lengths = lengths.reshape(*lengths.shape[: len(form.lead)], form.n_lengths)
         lengths = xp.broadcast_to(lengths, (*form.lead, form.n_lengths)).reshape(n_samples, form.n_lengths)

@@ -49,7 +49,8 @@ def refine(support, k):
             weights[0] = 1.0
             return k
         solve_constrained(support.factor, support.rhs, k, target)
-        step, blocking = 1.0, np.int64(-1)
+        step = 1.0
+        blocking = np.int64(-1)
         for s in range(k):
             if target[s] < 0.0:
                 ratio = weights[s] / (weights[s] - target[s])
@@ -82,7 +83,8 @@ def make_room(support, k):
     """
     combination, weights = support.column, support.weights
     solve_upper(support.factor, k, combination)
-    step, leaving = np.inf, np.int64(-1)
+    step = np.inf
+    leaving = np.int64(-1)
     for s in range(k):
         if combination[s] > 1e-6 and weights[s] < step * combination[s]:
             step, leaving = weights[s] / combination[s], s
@@ -174,7 +176,8 @@ def _project(support, k, slots, additional_slots):
     pivot_squared : float
         See `project_on_support`; 0 if the structure cannot join.
     """
-    pivot_squared, weight = project_on_support(support, k, slots), 0.0
+    pivot_squared = project_on_support(support, k, slots)
+    weight = 0.0
     if pivot_squared == 0.0 and find(support.slots, support.additional, k, slots, additional_slots) < 0:
         k = drop_weightless(support, k)
         pivot_squared = project_on_support(support, k, slots)

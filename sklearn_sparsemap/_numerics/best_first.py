@@ -134,10 +134,14 @@ def choices_of(structures, candidate):
 
     `structures` holds what `pop` wrote for the structures of the list.
     """
-    n, parent = np.int64(0), candidate[PARENT]
+    n = np.int64(0)
+    parent = candidate[PARENT]
     while parent >= 0:
         n, parent = n + 1, structures[3 * parent + PARENT]
-    choices, first, second, parent = new_ints(2 * n), candidate[FIRST], candidate[SECOND], candidate[PARENT]
+    choices = new_ints(2 * n)
+    first = candidate[FIRST]
+    second = candidate[SECOND]
+    parent = candidate[PARENT]
     for c in range(2 * n - 2, -1, -2):
         choices[c], choices[c + 1] = first, second
         at = 3 * parent

@@ -70,7 +70,8 @@ def entering_arcs(function):
 def put_arc(arcs, n, tail, other, slot, part):
     """Write row n of `arcs`, a hyperarc with one part, or without parts if `slot` is NONE."""
     arcs[n, TAIL], arcs[n, OTHER], arcs[n, SLOT], arcs[n, PART] = tail, other, slot, part
-    arcs[n, COUNT], arcs[n, STEP] = slot != NONE, 0
+    arcs[n, COUNT] = slot != NONE
+    arcs[n, STEP] = 0
 
 
 @kernel
@@ -189,6 +190,7 @@ def best_derivations(oracle, entering, problems, limit, counts, start, stop):
             needed = limit[0] - n - 1
             queue = _walk(entering, problem, space, choices_of(found, candidate), value, n, needed, queue, slots)
             found, _ = pour(found, 3 * n, candidate)
-            lists, n = keep(lists, slots, value), n + 1
+            lists = keep(lists, slots, value)
+            n = n + 1
         counts[i] = n
     return lists[0][: lists[2]], lists[1][: lists[3]]

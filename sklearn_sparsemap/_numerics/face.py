@@ -166,7 +166,8 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
                 if not oracle(tilted, tilted_additional, dims, work, found, found_additional) > -np.inf:
                     break
                 if best - _reduced_score(scores, additional, marginals, found, found_additional) <= tolerance:
-                    support, before = grow(support, k), k
+                    support = grow(support, k)
+                    before = k
                     k = append_if_independent(support, k, found, found_additional, 0.0, 0.0)
                     grown = k > before
                     break

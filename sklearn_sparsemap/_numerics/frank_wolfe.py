@@ -60,7 +60,8 @@ def _choose(variant, gap, gap_of_worst, weight):
 @kernel
 def _worst_of(support, k, reference, marginals):
     """Return the structure of the support with the lowest reduced score, and that score."""
-    worst, lowest = np.int64(0), np.inf
+    worst = np.int64(0)
+    lowest = np.inf
     for s in range(k):
         reduced_score = support.theta[s] + reference - gather(marginals, support.slots[s])
         if reduced_score < lowest:
@@ -98,7 +99,8 @@ def _move(support, k, to, away, scale, largest, slope, marginals):
         Derivative of the objective along the direction.
     marginals : array of shape (n_parts,)
     """
-    weights, direction = support.weights, new_floats(marginals.shape[0])
+    weights = support.weights
+    direction = new_floats(marginals.shape[0])
     for i in range(marginals.shape[0]):
         direction[i] = scale * marginals[i]
     if to >= 0:
@@ -180,11 +182,13 @@ def _solver(name, variant):
                 step_number, has_best_weights = 0, True
                 continue
 
-            worst, lowest = np.int64(0), np.inf
+            worst = np.int64(0)
+            lowest = np.inf
             if variant != _VANILLA:
                 worst, lowest = _worst_of(support, k, reference, marginals)
             to_found, from_worst, scale, largest = _choose(variant, gap, here - lowest, support.weights[worst])
-            place, slope = np.int64(-1), scale * here
+            place = np.int64(-1)
+            slope = scale * here
             if to_found:
                 theta = score(scores, additional, slots, additional_slots) - reference
                 support, k, place = _with_structure(support, k, slots, additional_slots, theta)

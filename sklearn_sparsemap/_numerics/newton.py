@@ -193,7 +193,8 @@ def factorize(matrix, kept, k, ridge, factor):
     Rows of the factor are padded. If a row and column depend on earlier ones, and there is no ridge, the factor is that
     of the unit matrix there, and ``factor[j, j]`` is infinite, so that a solution is zero there.
     """
-    width, used = factor.shape[1], padded(k)
+    width = factor.shape[1]
+    used = padded(k)
     for i in range(k):
         a = kept[i]
         row = factor[i]
@@ -291,7 +292,8 @@ def _ascent(curvature, ridge, slope, lower, n, d, fixed):
         while not done:
             k = _solve_model(curvature, ridge, slope, n, kept, fixed, d, factor, x)
             done = True
-            step, first = 1.0, np.int64(-1)
+            step = 1.0
+            first = np.int64(-1)
             for i in range(k):
                 a = kept[i]
                 if x[i] < lower[a]:
@@ -408,7 +410,8 @@ def maximise_dual(rows, cuts, k, n_free, size, limit):
         if violation <= goal:
             break
         steps += 1
-        n, largest = _free_cuts(cuts, k, n_free, chosen, ascent, lower), 0.0
+        n = _free_cuts(cuts, k, n_free, chosen, ascent, lower)
+        largest = 0.0
         curvature_of(rows, cuts, chosen, n, curvature)
         for a in range(n):
             largest = max(largest, curvature[a, a])

@@ -52,7 +52,8 @@ def maximise(evaluate, curvature_of, largest, lower, upper, goal):
         step = torch.where(left.unsqueeze(-1), 1.0 / largest.clamp(min=1e-12), 0.0)
         multipliers = _gradient_steps(evaluate, lower, upper, multipliers, step, n_steps)
         state, violation = _newton_steps(evaluate, curvature_of, lower, upper, multipliers, goal)
-        multipliers, left = state[0], violation > goal
+        multipliers = state[0]
+        left = violation > goal
         if not left.any():
             break
     multipliers, value, slope, u = state
@@ -81,7 +82,8 @@ def _newton_steps(evaluate, curvature_of, lower, upper, multipliers, goal):
         if not left.any():
             break
         is_stuck = ((multipliers <= lower) & (slope <= 0.0)) | ((multipliers >= upper) & (slope >= 0.0))
-        chosen, curvature = ~is_stuck, curvature_of(u)
+        chosen = ~is_stuck
+        curvature = curvature_of(u)
         largest = torch.where(chosen, curvature.diagonal(dim1=1, dim2=2), 0.0).amax(-1)
         ridge = (damping * violation.clamp(max=1.0)).clamp(min=1e-12) * (0.1 + largest)
         room = lower - multipliers, upper - multipliers
@@ -108,7 +110,8 @@ def _gradient_steps(evaluate, lower, upper, multipliers, step, n_steps):
         Step sizes, 0 for samples that are solved.
     n_steps : int
     """
-    ahead, momentum = multipliers, torch.ones_like(lower[:, :1])
+    ahead = multipliers
+    momentum = torch.ones_like(lower[:, :1])
     for _ in range(n_steps):
         slope = evaluate(ahead)[1]
         new = (ahead + step * slope).clamp(lower, upper)

@@ -111,7 +111,8 @@ def _push_sets(oracle, problem, slots, additional_slots, fixed_size, bonus, numb
     for p in range(n):
         kept = own[order[p]]
         _decide_part(own, state, choice_of, order[p], p >= n_inside, bonus)
-        value, needed = _best_of_set(oracle, problem, tried, additional_slots, bonus), limit[0] - number - 1
+        value = _best_of_set(oracle, problem, tried, additional_slots, bonus)
+        needed = limit[0] - number - 1
         if value > values[0] and needed > 0:
             values, rows = push(values, rows, needed, value, number, p, number)
         own[order[p]] = kept
@@ -153,7 +154,9 @@ def best_by_partition(oracle, problems, choice_of, fixed_size, limit, counts, st
         queue = new_queue(np.int64(FIRST_ROWS), -np.inf)
         found = new_ints(np.int64(48))
         slots = new_parts(n_slots)
-        candidate[PARENT], n, at = -1, np.int64(0), lists[2]
+        candidate[PARENT] = -1
+        n = np.int64(0)
+        at = lists[2]
         _enter_set(choices_of(found, candidate), slots, n_slots, problem, fixed_size, bonus)
         best = _best_of_set(oracle, problem, slots, additional_slots, bonus)
         if best > -np.inf:

@@ -27,7 +27,8 @@ def lower_rows(rows):
     size, n_forbidden = 0.0, 0
     for r in range(rows.u.shape[0]):
         difference, count = lower_to_zero(rows.scores[r])
-        size, n_forbidden = max(size, difference), n_forbidden + count
+        size = max(size, difference)
+        n_forbidden = n_forbidden + count
     return size, n_forbidden
 
 
@@ -93,7 +94,9 @@ def best_are_in_face(oracle, additional, dims, sizes, rows, n_tight, steps, size
         The magnitude of the scores. The margin by which scores change is above its rounding.
     """
     margin = TIE * max(1.0, 1e-4 * size)
-    scores, value, n = np.empty(rows.u.size), 0.0, rows.u.shape[1] // steps[2]
+    scores = np.empty(rows.u.size)
+    value = 0.0
+    n = rows.u.shape[1] // steps[2]
     for r in range(rows.u.shape[0]):
         for i in range(rows.u.shape[1]):
             u = rows.u[r, i]

@@ -34,7 +34,9 @@ def lower_to_zero(scores):
 
     If all scores are -inf, they stay so.
     """
-    top, size, n_forbidden = highest(scores), 0.0, 0
+    top = highest(scores)
+    size = 0.0
+    n_forbidden = 0
     for i in range(scores.shape[0]):
         if scores[i] > -np.inf:
             scores[i] -= top

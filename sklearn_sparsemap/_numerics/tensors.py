@@ -258,7 +258,8 @@ def _grow(best, batch, support, factor, tilt):
 
 def span_faces(best, batch, support):
     """Add structures of weight zero until each support spans the face of its solution; see `face.span_face`."""
-    scores, done = batch.scores.flatten(1), support
+    scores = batch.scores.flatten(1)
+    done = support
     live = torch.arange(len(scores), device=scores.device)
     generator = torch.Generator(scores.device).manual_seed(0)
     fruitless = torch.zeros_like(live)
@@ -292,7 +293,9 @@ def _chosen(mask, new, old):
 def active_set(best, batch):
     """Solve a padded batch by its oracle; see `Structure.tensor_solver`."""
     support, solved = find_supports(best, batch)
-    shape, n_parts, n_additional = batch.scores.shape, batch.scores[0].numel(), batch.additional.shape[1]
+    shape = batch.scores.shape
+    n_parts = batch.scores[0].numel()
+    n_additional = batch.additional.shape[1]
     faces = []
 
     def multiply(unary, extra):

@@ -49,7 +49,8 @@ def no_equations(dims, z, p, slots, weights):
 def _products(ints, n_parts, k, shares):
     """Return the upper triangle of the products of all pairs of tight facets, minus their means in the blocks."""
     ptr, parts, block = ints[n_parts : n_parts + k + 1], ints[n_parts + k + 1 :], ints[:n_parts]
-    n_blocks, width = shares.shape[0], padded(k)
+    n_blocks = shares.shape[0]
+    width = padded(k)
     products = np.zeros((k, width))
     counts = np.zeros((n_blocks, width))
     means = np.empty((n_blocks, width))

@@ -121,7 +121,9 @@ def _crossing(keys, weights, n, slope):
 
     Both arrays are reordered (quickselect).
     """
-    start, stop, before = np.int64(0), n, 0.0
+    start = np.int64(0)
+    stop = n
+    before = 0.0
     while stop > start:
         first, last, middle = keys[start], keys[stop - 1], keys[(start + stop) // 2]
         pivot = max(min(first, last), min(max(first, last), middle))
@@ -164,11 +166,13 @@ def _improve_multiplier(program, reduced, mu, r, keys, weights):
     slope = float(program.high[r] if is_upper else program.low[r])
     n = np.int64(0)
     for at in range(start, stop):
-        i, a = program.variables[at], float(program.coefs[at])
+        i = program.variables[at]
+        a = float(program.coefs[at])
         if program.fixed[i] != FREE:
             slope -= a * program.fixed[i]
         elif a != 0.0:
-            keys[n], weights[n] = reduced[i] / a + mu[r], abs(a)
+            keys[n] = reduced[i] / a + mu[r]
+            weights[n] = abs(a)
             n += 1
             slope -= a if a < 0.0 else 0.0
     if n == 0 or slope < 0.0:
@@ -211,13 +215,15 @@ def _reduced_scores(program, mu, errors, reduced, bound):
             product = mu[r] * side
             _add(bound, product + _EPS * abs(product))
             for at in range(program.ptr[r], program.ptr[r + 1]):
-                i, taken = program.variables[at], mu[r] * float(program.coefs[at])
+                i = program.variables[at]
+                taken = mu[r] * float(program.coefs[at])
                 errors[i] += abs(reduced[i]) + 2.0 * abs(taken)
                 reduced[i] -= taken
     for e in range(program.pair_scores.shape[0]):
         c, alpha = program.pair_scores[e], mu[n_rows + e]
         for side in range(2):
-            i, own = program.pair_ends[e, side], _own_part(c, alpha, side)
+            i = program.pair_ends[e, side]
+            own = _own_part(c, alpha, side)
             if program.pair_signs[e, side] < 0.0:
                 _add(bound, own)
                 own = -own
@@ -481,7 +487,10 @@ def _fix_by_bound(program, state, mu, left):
         The free variable with the largest reduced score; -1 if there is none.
     n_fixed : int
     """
-    chosen, size, n_fixed, n = np.int64(-1), -1.0, 0, state.value.shape[0]
+    chosen = np.int64(-1)
+    size = -1.0
+    n_fixed = 0
+    n = state.value.shape[0]
     is_sorted = program.pair_scores.shape[0] == 0
     place = state.sizes[_FIRST] if is_sorted else np.int64(0)
     while place < n:
@@ -568,7 +577,8 @@ def search_zero_one(program, limits, best, values, bound, fixed, counts):
     left = new_ints(n + 1)
     high = new_floats(n + 1)
     low = new_floats(n + 1)
-    depth, is_first = np.int64(0), True
+    depth = np.int64(0)
+    is_first = True
     bound[0] = -np.inf
     while True:
         i = _decide(program, state, mu, values, counts)

@@ -55,7 +55,9 @@ def search_with_highs(program, deadline=None, max_nodes=None):
 
 def _search_on(program, found, deadline, max_nodes):
     """Return `Found` of a search by HiGHS, given that of a search that is not complete."""
-    excluded, bound, rows = [], found.bound, WholeRows(*program[:5])
+    excluded = []
+    bound = found.bound
+    rows = WholeRows(*program[:5])
     while len(excluded) <= _MAX_REJECTED:
         left = None if deadline is None else deadline - working_time()
         if left is not None and left <= _MIN_TIME:
@@ -89,7 +91,8 @@ def _search_on(program, found, deadline, max_nodes):
 def _find_feasible(program, found):
     """Return `Found` with any assignment that satisfies the constraints, or none if there is none."""
     # Without scores of pairs, finding one is fast.
-    part, excluded = _OpenPart(program._replace(pair_scores=np.zeros_like(program.pair_scores)), program.fixed), []
+    part = _OpenPart(program._replace(pair_scores=np.zeros_like(program.pair_scores)), program.fixed)
+    excluded = []
     while len(excluded) <= _MAX_REJECTED:
         result = part.solve(None, None, excluded)
         if result.x is None:
@@ -116,11 +119,13 @@ class _OpenPart:
     """
 
     def __init__(self, program, fixed):
-        self._fixed, is_free = fixed, fixed == FREE
+        self._fixed = fixed
+        is_free = fixed == FREE
         self._free = np.flatnonzero(is_free)
         u = np.where(is_free, 0, fixed).astype(np.int64)
         ends, signs, pair_scores = program.pair_ends, program.pair_signs, program.pair_scores
-        off, scores = 0.5 * (1.0 - signs), program.scores.copy()
+        off = 0.5 * (1.0 - signs)
+        scores = program.scores.copy()
         self._constant = scores @ u
         for end, other in ((0, 1), (1, 0)):
             chosen = np.flatnonzero(~is_free[ends[:, other]] & (is_free[ends[:, end]] | (end == 0)))
@@ -152,7 +157,9 @@ class _OpenPart:
         low, high = (np.where(b == none, sign * np.inf, b - taken) for b, none, sign in
                      ((program.low, -NO_BOUND, -1.0), (program.high, NO_BOUND, 1.0)))  # fmt: skip
         used = np.diff(rows.indptr) > 0
-        rows, low, high = rows[used].astype(np.float64), low[used], high[used]
+        rows = rows[used].astype(np.float64)
+        low = low[used]
+        high = high[used]
         largest = abs(rows).max(axis=1).toarray().ravel() if len(low) else np.zeros(0)
         scale = np.maximum(1.0, largest / _LARGEST_COEF)
         self._is_scaled = bool((scale > 1.0).any())

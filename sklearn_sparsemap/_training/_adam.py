@@ -130,10 +130,12 @@ class Adam:
                 flat = columns.data, columns.indices, columns.indptr
                 laid_out = Rows(*map(readonly, flat, (np.float64, np.int32, np.int64)))
                 parts = weights, laid_out, residuals, first, second
-                kernel_, costs = move_rows_range, np.diff(columns.indptr) + 4.0
+                kernel_ = move_rows_range
+                costs = np.diff(columns.indptr) + 4.0
             else:
                 parts = weights.ravel(), gradient.ravel(), first.ravel(), second.ravel()
-                kernel_, costs = move_range, np.ones(max(1, weights.size // 4096))
+                kernel_ = move_range
+                costs = np.ones(max(1, weights.size // 4096))
             n_blocks = len(costs)
             size = len(parts[0])
 

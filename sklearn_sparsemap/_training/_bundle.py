@@ -59,7 +59,8 @@ def simplex_qp(hessian, linear, start):
             system[np.arange(m), np.arange(m)] += _RIDGE
             system[:m, m] = system[m, :m] = 1.0
             wanted = np.linalg.solve(system, np.append(-linear[places] / scale, 1.0))[:m]
-            old, out = x[places], wanted <= 0.0
+            old = x[places]
+            out = wanted <= 0.0
             x = np.zeros(n)
             if not out.any():
                 x[places] = wanted / wanted.sum()
@@ -116,7 +117,8 @@ class _Planes:
         kept = np.sort(order)
         self.gradients[: len(kept)] = self.gradients[kept]
         self.n = len(kept)
-        self.errors, self.multipliers = self.errors[kept], self.multipliers[kept] / self.multipliers[kept].sum()
+        self.errors = self.errors[kept]
+        self.multipliers = self.multipliers[kept] / self.multipliers[kept].sum()
         self.products = [products[np.ix_(kept, kept)] for products in self.products]
 
 
@@ -193,7 +195,8 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
         n_calls += 1
         # By convexity, the slope at the new point bounds the gain from below. It is more accurate than the difference
         # of values.
-        gain, before = max(value - new_value, -(new_slope @ step)), proximity
+        gain = max(value - new_value, -(new_slope @ step))
+        before = proximity
         wanted = 2.0 * proximity * (1.0 - gain / promised)
         if gain >= _SERIOUS * promised:
             planes.errors = np.maximum(planes.errors + new_loss - loss - planes.held @ step, 0.0)

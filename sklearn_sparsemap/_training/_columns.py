@@ -127,7 +127,8 @@ class DuplicateColumns:
         self.cuts = readonly(np.concatenate([[0], np.cumsum(sizes)]), np.int64)
         numbers = np.full(len(chosen) + 1, -1, np.int32)
         numbers[by_rank] = self.cuts[ranks % N_PIECES] + ranks // N_PIECES
-        self.merged_of, order = numbers[patterns], np.argsort(numbers[:-1])
+        self.merged_of = numbers[patterns]
+        order = np.argsort(numbers[:-1])
         self.multiplicity = multiplicity[order].astype(np.float64)
         # Ones of one byte save memory, and so do indices of 32 bits.
         data = own.data if len(own.data) else np.ones(len(own.indices), np.int8)

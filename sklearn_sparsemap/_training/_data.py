@@ -100,7 +100,10 @@ def _loss_of_steps(
     copy_into(scores, target.scores)
     for j in range(n):
         residual[j] = 0.0
-    loss, gap, least, level = 0.0, 0.0, 0.0, _heavier(step_weights, 0.0)
+    loss = 0.0
+    gap = 0.0
+    least = 0.0
+    level = _heavier(step_weights, 0.0)
     while level < np.inf:
         _fix_lighter(scores, target.gold_slots, step_weights, level)
         factor = level - least
@@ -122,7 +125,8 @@ def _loss_of_steps(
         gap += factor * its_gap
         for j in range(n):
             residual[j] += factor * own[j]
-        least, level = level, _heavier(step_weights, level)
+        least = level
+        level = _heavier(step_weights, level)
     # At the end, `least` is the largest weight, the sum of all factors.
     return loss, gap / least
 

@@ -187,7 +187,8 @@ class GraphTask(Task):
         return total, residuals, joined, n_inexact
 
     def predict(self, scores, additional, n_jobs):
-        found, late = np.empty(len(self.graphs), dtype=object), {}
+        found = np.empty(len(self.graphs), dtype=object)
+        late = {}
 
         def solve(group, n_jobs):
             samples, _, problems = group
@@ -249,7 +250,8 @@ class GraphTask(Task):
         if not (layout.structured and layout.single):
             return [None] * len(samples)
         (whole,) = layout.structured.values()
-        solutions, assignments = problems.relaxed_map(_ROUNDING_TOL, n_jobs), []
+        solutions = problems.relaxed_map(_ROUNDING_TOL, n_jobs)
+        assignments = []
         for i, u in zip(samples, solutions.marginals):
             assignment = whole.best_structure(u)
             try:
@@ -264,7 +266,8 @@ class GraphTask(Task):
         gaps, objectives = np.empty((2, len(self.graphs)))
         for samples, rows, problems in self._problems(scores, additional):
             solutions = problems.sparsemap(_TOL, _MAX_ITER, n_jobs=n_jobs)
-            gaps[samples], objectives[samples] = np.abs(solutions.gap), solutions.objective
+            gaps[samples] = np.abs(solutions.gap)
+            objectives[samples] = solutions.objective
             u[rows] = solutions.marginals.reshape(*rows.shape, -1)
         return self.in_shapes(u), gaps, objectives
 

@@ -37,7 +37,8 @@ class LabelTask(Task):
         self.known, self.map_time_limit = known, map_time_limit
         self.graph, self.loss, self.temperature, self.gold, self.weights = graph, loss, temperature, gold, weights
         self.row_ptr = np.arange(1 if gold is None else gold.shape[0] + 1)
-        self.n_outputs, self.n_additional = graph.n_labels, len(graph.edges)
+        self.n_outputs = graph.n_labels
+        self.n_additional = len(graph.edges)
         self.additional_shapes = {"edges": (self.n_additional,)}
 
     @property
@@ -56,7 +57,8 @@ class LabelTask(Task):
         weights = self.weights / self.weights.sum() if mean else self.weights
         losses = np.empty(len(scores))
         residuals = np.empty_like(scores)
-        joined, n_inexact = np.zeros(len(additional)), 0
+        joined = np.zeros(len(additional))
+        n_inexact = 0
         for rows in blocks(*scores.shape, _CELLS if self.graph.is_plain else _SOLVER_CELLS):
             part = scores[rows]
             gold = dense(self.gold[rows])

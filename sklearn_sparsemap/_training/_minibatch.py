@@ -31,7 +31,9 @@ class MinibatchOptimizer:
     state_name, name = "adam", "Adam"
 
     def __init__(self, network, rng=None):
-        self.network, self.rule, self.rng = network, Adam(network.arrays), rng
+        self.network = network
+        self.rule = Adam(network.arrays)
+        self.rng = rng
         self.unconverged = 0
 
     def configure(self, *, rates, alphas, batch_size, n_jobs, dropout=0.0):
@@ -71,7 +73,8 @@ class MinibatchOptimizer:
 
     def epoch(self, task, X, order):
         """Visit samples, rows of a `RaggedArray`, once in this order; return the weighted sum of their losses."""
-        total, n_layers = 0.0, len(self.network.coefs)
+        total = 0.0
+        n_layers = len(self.network.coefs)
         rates = [self.rates[0]] * (2 * n_layers) + [self.rates[1]]
         # Intercepts are not penalised.
         alphas = [self.alphas[0]] * n_layers + [0.0] * n_layers + [self.alphas[1]]

@@ -111,7 +111,8 @@ def penalise_range(factor, alpha, coef, out, start, stop, table):
         The range of pieces, and the output; see the module.
     """
     for p in range(start, stop):
-        first, last = p * PIECE, min((p + 1) * PIECE, coef.shape[0])
+        first = p * PIECE
+        last = min((p + 1) * PIECE, coef.shape[0])
         for i in range(first, last):
             out[i] = factor * out[i] + alpha * coef[i]
         table[p, 0] = dot(coef[first:last], coef[first:last])
@@ -281,8 +282,10 @@ class BatchObjective(Objective):
 
     def __init__(self, task, X, template, *, alpha, fit_intercept, n_jobs):
         super().__init__(task, X, fit_intercept=fit_intercept, n_jobs=n_jobs)
-        self.alpha, self.n_additional = alpha, len(template.additional)
-        is_sparse, self._blocks = isinstance(self.features, SparseFeatures), [(task, self.features)]
+        self.alpha = alpha
+        self.n_additional = len(template.additional)
+        is_sparse = isinstance(self.features, SparseFeatures)
+        self._blocks = [(task, self.features)]
         n_blocks = -(-int(task.row_ptr[-1]) * self.shape[1] // _BLOCK)
         if n_blocks > _FEW_BLOCKS and is_sparse and task.sequential and not task.form.quadratic:
             self._blocks = self._cut_samples(X, n_blocks)
@@ -311,7 +314,8 @@ class BatchObjective(Objective):
         """Return the objective and its gradient at the model in a flat vector; the gradient is written to `out`."""
         model = self.unpack(vector)
         gradient = np.empty_like(vector) if out is None else out
-        out, factor = self.unpack(gradient), 1.0 / self.total_weight
+        out = self.unpack(gradient)
+        factor = 1.0 / self.total_weight
         loss, self.unconverged, out.intercept[:], out.additional[:] = 0.0, 0, 0.0, 0.0
         for k, (task, features) in enumerate(self._blocks):
             own, residuals, joined, n_inexact = task.loss_gradient(

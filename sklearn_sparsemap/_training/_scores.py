@@ -33,7 +33,8 @@ def _add_products(rows, weights, scores):
 
     Most time is spent on memory access at random places, so data are prefetched one or two rows ahead.
     """
-    n, has_data = scores.shape[0], rows.data.shape[0] != 0
+    n = scores.shape[0]
+    has_data = rows.data.shape[0] != 0
     for r in range(min(n, 2)):
         _look_ahead(rows, weights, r)
     for r in range(n):

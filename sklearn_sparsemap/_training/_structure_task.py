@@ -65,7 +65,9 @@ def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targ
             if memory.limit[0] == 0:
                 return
             first, last = targets.row_ptr[i] * n_outputs, targets.row_ptr[i + 1] * n_outputs
-            residual, weight, scores = residuals[first:last], targets.weights[i], np.empty(last - first)
+            residual = residuals[first:last]
+            weight = targets.weights[i]
+            scores = np.empty(last - first)
             copy_into(scores, residual)
             loss, gap = loss_of_target(
                 oracle, solvers, form, targets, scores, additional, tol, memory, i, residual, own[2:]
@@ -139,7 +141,8 @@ class StructureTask(Task):
             As in `FenchelYoungLoss`.
         """
         self._set_loss(loss, temperature, cost)
-        self.gold, self.weights = encode_gold(self.structure, self.layout, self.n_outputs, gold), weights
+        self.gold = encode_gold(self.structure, self.layout, self.n_outputs, gold)
+        self.weights = weights
         if self.structure.labelled:
             self.length_factor = self._factor_of(gold.values if isinstance(gold, RaggedArray) else gold)
         return self
@@ -168,7 +171,9 @@ class StructureTask(Task):
         return found
 
     def _set_loss(self, loss, temperature, cost):
-        self.loss, self.temperature, self.inference = loss, temperature, Inference(self.structure, loss)
+        self.loss = loss
+        self.temperature = temperature
+        self.inference = Inference(self.structure, loss)
         self.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
 
     def n_wrong(self, scores, additional, n_jobs):
@@ -180,7 +185,8 @@ class StructureTask(Task):
         return task.n_wrong(scores, additional, n_jobs)
 
     def smoothness(self):
-        n_samples, largest = len(self.row_ptr) - 1, 1.0
+        n_samples = len(self.row_ptr) - 1
+        largest = 1.0
         if LOSSES[self.loss].argmax == "gibbs":
             # The covariance of the parts is at most the squared norm of a structure.
             largest = self.layout[1][:, 0].astype(np.float64) ** (2 if self.structure.repeats else 1)
@@ -239,7 +245,8 @@ class StructureTask(Task):
         return sums[:, 0].sum(), residuals, sums[:, 2:].sum(axis=0), int(sums[:, 1].sum())
 
     def _problems(self, scores, additional):
-        n, (dims, sizes, _) = len(self.row_ptr) - 1, self.layout
+        n = len(self.row_ptr) - 1
+        dims, sizes, _ = self.layout
         return Problems(
             readonly(scores.ravel()),
             readonly(self.row_ptr * self.n_outputs, np.int64),
@@ -289,7 +296,8 @@ class StructureTask(Task):
         """Split values for the scores of all samples into arrays in the shapes of the scores."""
         if self.is_flat:
             return values.reshape(-1, self.n_outputs)
-        flat, shapes = values.ravel(), self.layout[2]
+        flat = values.ravel()
+        shapes = self.layout[2]
         ends = [0, *accumulate(map(prod, shapes))]
         return object_array([flat[i:j].reshape(shape) for (i, j), shape in zip(pairwise(ends), shapes)])
 

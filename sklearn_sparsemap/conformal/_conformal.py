@@ -198,9 +198,12 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
         if isinstance(found, NonconformityWithEmpty):
             kept = np.flatnonzero(~found.samples.is_empty)
             warn_user(f"samples without steps are left out: {len(found) - len(kept)} of {len(found)}")
-            nonconformity, of_samples = nonconformity[kept], [of_samples[i] for i in kept]
+            nonconformity = nonconformity[kept]
+            of_samples = [of_samples[i] for i in kept]
             of_parts = None if of_parts is None else [of_parts[i] for i in kept]
-        self.nonconformity_, self.groups_, self._by_array = nonconformity, of_samples, groups is not None
+        self.nonconformity_ = nonconformity
+        self.groups_ = of_samples
+        self._by_array = groups is not None
         self._weights = sums_of_weights(found.samples.model)
         vars(self).pop("part_nonconformity_", None)
         if of_parts is not None:
@@ -361,7 +364,8 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
 
     def _parts_within(self, nonconformity, of_samples, thresholds):
         """Return the parts of each sample whose nonconformity is within its threshold; see `predict_set`."""
-        several, sets = np.ndim(self.confidence_level) > 0, []
+        several = np.ndim(self.confidence_level) > 0
+        sets = []
 
         def inside(costs):
             costs = costs[..., None] if several else costs

@@ -84,7 +84,9 @@ class ScoredStructures:
     """
 
     def __init__(self, model, X, argmax):
-        self.model, self.structure, self.is_empty = model, model._structure, X.lengths == 0
+        self.model = model
+        self.structure = model._structure
+        self.is_empty = X.lengths == 0
         self.has_classes = self.structure.is_flat
         if self.is_empty.all():
             self.scores = []
@@ -95,7 +97,8 @@ class ScoredStructures:
         shaped = list(self.task.in_shapes(scores))
         self.scores = [s.ravel() for s in shaped]
         self.shapes = [s.shape for s in shaped]
-        self.additional, self._joined = split_flat(additional, self.task.additional_shapes), additional
+        self.additional = split_flat(additional, self.task.additional_shapes)
+        self._joined = additional
         self.varies = [not self.structure.fixed_size] * len(shaped)
 
     def _infer(self, inference, scores):
@@ -164,7 +167,8 @@ class ScoredStructures:
     def parts(self, y):
         """Return the parts of gold structures, one for each sample; None if the model cannot predict a structure."""
         check_same_length(self.scores, y)
-        structure, possible = self.structure, np.ones(len(self.scores), bool)
+        structure = self.structure
+        possible = np.ones(len(self.scores), bool)
         if structure.is_flat:
             codes = codes_of(column_or_1d(keep_text(y)).tolist(), self.model.classes_)
             possible = codes >= 0
@@ -192,7 +196,8 @@ class ScoredGraphs:
     has_classes = False
 
     def __init__(self, model, X, argmax):
-        self.model, self.task = model, model._task(X)
+        self.model = model
+        self.task = model._task(X)
         scores, self._additional = model._scores(self.task, X, model._current, argmax)
         self._matrix, self._ends = scores, self.task.row_ptr
         self.scores = [scores[a:b].ravel() for a, b in zip(self._ends[:-1], self._ends[1:])]
@@ -254,8 +259,10 @@ class ScoredLabelSets:
         else:
             # The regulariser of the SparseMAP loss subtracts 1/2 for each label. Other losses compensate for that.
             tilt = 0.0 if model._single or model._loss == "sparsemap" else 0.5
-            scores, self.edge_scores = model._finite(network.scores(X)) + tilt, network.additional
-        self.scores, self.has_classes = list(scores), model._single
+            scores = model._finite(network.scores(X)) + tilt
+            self.edge_scores = network.additional
+        self.scores = list(scores)
+        self.has_classes = model._single
         self.varies = [not model._single] * len(self.scores)
 
     def marginals(self):

@@ -56,7 +56,8 @@ class Nonconformity:
         """
         finite = [np.abs(own[np.isfinite(own)]).sum() for own in self.scores]
         totals = np.array([total + self.samples.additional_bound(i) for i, total in enumerate(finite)])
-        bonuses, costs = 1.0 + 2.0 * totals, [np.empty(len(own)) for own in parts]
+        bonuses = 1.0 + 2.0 * totals
+        costs = [np.empty(len(own)) for own in parts]
         for k in range(max(map(len, parts), default=0)):
             rows = [i for i, own in enumerate(parts) if k < len(own)]
             raised = list(self.scores)

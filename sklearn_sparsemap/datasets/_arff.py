@@ -200,7 +200,8 @@ def _read_option(header, n_labels, label_position):
     meka = _MEKA.search(header.relation)
     if meka is None:
         return None, None, "end"
-    said, position = int(meka["number"]), _SIDES[meka["minus"]]
+    said = int(meka["number"])
+    position = _SIDES[meka["minus"]]
     if _FILTER.search(header.relation, meka.end()) is None:
         return meka[0], said, position
     if label_position is None or n_labels is None:
@@ -219,7 +220,8 @@ def _at(everything, number, position):
 
 
 def _indices_of_names(header, wanted):
-    places, counts = {}, Counter(wanted)
+    places = {}
+    counts = Counter(wanted)
     for place, name in enumerate(header.names):
         places.setdefault(name, []).append(place)
     for name in wanted:

@@ -163,7 +163,8 @@ def _read_header(lines, path, read_type):
     """Return the relation, name and type of each attribute, and the index of the first line of data."""
     found, relation = [], ""
     for i, line in enumerate(lines):
-        text, where = line.strip(_BLANK), f"{path}, line {i + 1}"
+        text = line.strip(_BLANK)
+        where = f"{path}, line {i + 1}"
         if not text or text.startswith("%"):
             continue
         keyword, *rest = text.split(None, 1)
@@ -296,7 +297,8 @@ class ArffRows:
         for i, row in enumerate(self.rows):
             # A brace that is not the first character begins a weight, or is within quotes.
             if row[-1] == "}" and row.rfind("{") > 0 and (match := _WEIGHT.fullmatch(row)) is not None:
-                self.rows[i], weight = match[1], match[2].strip()
+                self.rows[i] = match[1]
+                weight = match[2].strip()
                 if not _NUMBER.fullmatch(weight) or not 0.0 <= float(weight) < np.inf:
                     raise self.error(i, f"has the weight {quoted(weight)}", "a weight is a number that is not negative")
                 self.weights[i] = float(weight)
@@ -332,7 +334,8 @@ class ArffRows:
         rows = _split_all(self.rows)
         for i, row in enumerate(rows):
             if len(row) != n_columns:
-                fault, remedy = f"has {len(row)} values for {n_columns} attributes", "give one for each"
+                fault = f"has {len(row)} values for {n_columns} attributes"
+                remedy = "give one for each"
                 if ends_with_classes:
                     fault = f"has {len(row) - 1} values for {n_columns - 1} features"
                     remedy += ", and classes"

@@ -135,7 +135,8 @@ def _check_columns(columns, label):
     """Return the columns as a list, the indices of those kept by their names, and that of the label or None."""
     if isinstance(columns, str):
         raise ValueError(f"columns must be a sequence of names; write ({columns!r},)")
-    columns, fields = list(columns), {}
+    columns = list(columns)
+    fields = {}
     for i, name in enumerate(columns):
         if name is None:
             continue

@@ -95,7 +95,9 @@ def load_conllu(
     kept = deque()
 
     def sentences_of(path):
-        sentence, lines, name = [], [], name_of(path)
+        sentence = []
+        lines = []
+        name = name_of(path)
         # A blank line ends the last sentence.
         for number, line in enumerate(chain(read_lines(path, encoding, max_bytes), [""]), 1):
             if not line or line.isspace():

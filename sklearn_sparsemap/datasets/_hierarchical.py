@@ -105,7 +105,8 @@ def _type_reader():
         found = _HIERARCHICAL.fullmatch(declared)
         if found is None:
             return words_of(name, declared, where)
-        has_classes, listed = True, found["classes"].strip()
+        has_classes = True
+        listed = found["classes"].strip()
         # The whole list may be in quotes, or each class.
         listed = text_of(listed) if len(split_cells(listed)) == 1 else listed
         return _Classes(name for name in map(text_of, split_cells(listed)) if name)
@@ -123,7 +124,8 @@ def _classes_of(header):
 
 def _read_data(file, class_names, parents, max_bytes):
     """Return the features, the indicator matrix and the weights of a file."""
-    rows, last = file.rows, len(file.names) - 1
+    rows = file.rows
+    last = len(file.names) - 1
     check_size(len(rows.rows), len(class_names), "classes", file.name, max_bytes)
     texts, columns, ends = rows.entries(file.names, ends_with_classes=True)
     is_class = columns == last
@@ -150,7 +152,8 @@ def _hierarchy(classes, path):
             if parent != _ROOT:
                 above.setdefault(parent, {})
                 above[child][parent] = None
-    depths, places = {}, {name: i for i, name in enumerate(above)}
+    depths = {}
+    places = {name: i for i, name in enumerate(above)}
     try:
         for name in TopologicalSorter(above).static_order():
             depths[name] = 1 + max((depths[parent] for parent in above[name]), default=-1)

@@ -146,7 +146,8 @@ def load_listops(
 
 def _expressions(path, encoding, max_bytes):
     """Return tokens and tree of each expression of a file."""
-    found, name = [], name_of(path)
+    found = []
+    name = name_of(path)
     for number, line in enumerate(read_lines(path, encoding, max_bytes), 1):
         if not line.strip():
             continue

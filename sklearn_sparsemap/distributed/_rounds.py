@@ -94,7 +94,8 @@ class Training:
         if not self._debiases() or monitor.stopped:
             return
         # With validation, the second phase starts from the best state of the first one, and is not validated.
-        self.reached, monitor.validate = monitor.model(), None
+        self.reached = monitor.model()
+        monitor.validate = None
         phase, state = self.reached[0]
         first = phase.restore(self.estimator, state.result())
         last = first._debiasing_optimizer(first._learned.optimizer, self.n_samples)

@@ -283,7 +283,9 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         structures, values = check_training(self.structure, X, y)
         weights = check_sample_weight(sample_weight, len(values))
         rng = check_random_state(self.random_state)
-        self._structure, self._shape, is_shared = self.structure, values.shape[1:], X.ndim > 2
+        self._structure = self.structure
+        self._shape = values.shape[1:]
+        is_shared = X.ndim > 2
         self.scale_ = mean_size(values, None if sample_weight is None else weights)
         flat = values.reshape(len(values), -1) / self.scale_
         problems = decisions_of(structures, self._shape)
@@ -318,7 +320,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         if not task.problems.is_slow:
             monitor.run(self._learner(solver, task, X, zeros, rng))
             return
-        model, pool = zeros, np.unique(task.gold > 0.0, axis=0)
+        model = zeros
+        pool = np.unique(task.gold > 0.0, axis=0)
         for left in range(_MAX_ROUNDS, -1, -1):
             own = task.over(decisions_of(Pool(pool), self._shape))
             monitor.run(self._learner(solver, own, X, model, rng))
@@ -342,7 +345,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         """Return optimal decisions. If that takes long and the estimator is verbose, ten parts of them are reported."""
         if not (self.verbose and problems.is_slow):
             return problems.best(values, self.n_jobs)
-        parts, found = np.array_split(np.arange(len(values)), min(10, len(values))), []
+        parts = np.array_split(np.arange(len(values)), min(10, len(values)))
+        found = []
         for k, rows in enumerate(parts):
             report(self, "optimal decisions, part", k + 1, len(parts), f", {len(values)} samples")
             with naming("scores", "scores[{}]", rows):

@@ -131,7 +131,8 @@ def warn_of_gaps(gaps, objectives):
 
 def warn_user(message, category=UserWarning):
     """Issue a warning whose location is the first caller outside this package and scikit-learn."""
-    level, frame = 1, sys._getframe()
+    level = 1
+    frame = sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("sklearn_sparsemap", "sklearn"):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)

@@ -206,7 +206,10 @@ class LBFGSLearner(Learner):
         return self._model if self._merged is None else self._merged.inverse_transform(self._model)
 
     def restart(self, alpha):
-        self._model, self._merged, self.alpha, self.losses = self.model(), None, alpha, []
+        self._model = self.model()
+        self._merged = None
+        self.alpha = alpha
+        self.losses = []
 
     def run(self, on_iteration, task=None, max_iter=None):
         """Minimise the loss of a task from the current model; by default the learner's task, after a warm-up."""
@@ -273,7 +276,8 @@ class PartialLBFGSLearner(LBFGSLearner):
         if LOSSES[self.task.loss].argmax == "gibbs":
             return message
         for _ in range(_MAX_ROUNDS):
-            left, best = self.max_iter - len(self.losses), self.losses[-1]
+            left = self.max_iter - len(self.losses)
+            best = self.losses[-1]
             if left < 1 or self._is_stopped:
                 break
             model = self.model()

@@ -104,7 +104,8 @@ def read_partition(partition, number):
     if isinstance(partition, str | PathLike):
         return load_partition(partition)
     if callable(partition):
-        partition, name = partition(), f"{name}()"
+        partition = partition()
+        name = f"{name}()"
     if not isinstance(partition, tuple | list) or len(partition) != 2:
         raise ValueError(f"{name} is {quoted(partition)}; it must be a pair (X, y), or a function or file that has one")
     return tuple(partition)
@@ -112,7 +113,9 @@ def read_partition(partition, number):
 
 def survey(source, estimator):
     """Return all labels as `_labels_in` does, and the number of samples."""
-    labels, n_samples, numbers = None, 0, count(1)
+    labels = None
+    n_samples = 0
+    numbers = count(1)
     # `enumerate` would keep a partition while the next one is read.
     for X, y in source.parts():
         report(estimator, "labels of partition", next(numbers), None if source.indices is None else len(source.indices))

@@ -42,7 +42,8 @@ class AdditionalScores:
             return {}
         shapes = self._given.get(factor.name, {}) if factor.name else {}
         shapes = shapes if isinstance(shapes, dict) else {None: shapes}
-        size, first = sum(map(prod, shapes.values())), self.n_joined
+        size = sum(map(prod, shapes.values()))
+        first = self.n_joined
         if size:
             first = self._firsts.setdefault(factor.name, first)
         if first == self.n_joined:

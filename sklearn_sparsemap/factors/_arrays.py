@@ -27,7 +27,9 @@ def graph_arrays(graph, factors, n_variables, scores, number_of):
     ValueError
         If a factor was edited, or has a variable that the graph does not have.
     """
-    columns, number, first_link = defaultdict(list), 0, 0
+    columns = defaultdict(list)
+    number = 0
+    first_link = 0
     for factor in factors:
         _check_lengths(factor, graph)
         _add_factor(columns, factor, scores.add(factor), number_of)
@@ -76,7 +78,9 @@ def graph_arrays(graph, factors, n_variables, scores, number_of):
 
 def _add_factor(columns, factor, shapes, number_of):
     """Add the entries of a factor, which stands for `count` pairs, structures or rules, all of one size."""
-    n, literals, (low, high) = factor.count, factor.literals, factor.bounds()
+    n = factor.count
+    literals = factor.literals
+    low, high = factor.bounds()
     dims, sizes, oracle = (), (0, 0, 0, 0), -1
     if factor.type in (STRUCTURE, TABLE):
         dims, sizes = factor.structure.layout(factor.kernel_shape, shapes)

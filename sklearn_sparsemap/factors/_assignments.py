@@ -58,7 +58,8 @@ def parts_and_violations(graph, layout, y):
     ValueError
         If y is not an assignment of the variables.
     """
-    arrays, u = layout.arrays, read_assignment(graph, layout, y)
+    arrays = layout.arrays
+    u = read_assignment(graph, layout, y)
     wrong = arrays.row_factors[layout.whole_rows.violated(u)]
     joint = np.zeros(layout.n_additional)
     ends = arrays.pair_ends

@@ -118,7 +118,8 @@ class FactorGraph(HasContent):
         """
         plain = self._plain
         if plain._seen != plain.factors:
-            plain._seen, plain._n_lists = list(plain.factors), plain._n_lists + 1
+            plain._seen = list(plain.factors)
+            plain._n_lists = plain._n_lists + 1
             structures = {
                 id(factor.structure): factor.structure for factor in plain.factors if factor.type == STRUCTURE
             }
@@ -347,7 +348,8 @@ class FactorGraph(HasContent):
         """
         if name is not None:
             check_name(name, "add")
-        named, factors = {}, _as_factors(factors)
+        named = {}
+        factors = _as_factors(factors)
         for factor in factors:
             if name is not None and factor.name is not None:
                 raise ValueError(

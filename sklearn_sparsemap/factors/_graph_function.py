@@ -29,7 +29,8 @@ class GraphFunction:
     shapes = None
 
     def __init__(self, function: Any) -> None:
-        self._function, self._graph = function, lru_cache(4096)(self._make_graph)
+        self._function = function
+        self._graph = lru_cache(4096)(self._make_graph)
 
     def of_shape(self, shape):
         """Return the graph for samples of this shape."""

@@ -40,7 +40,8 @@ class Label:
     """
 
     def __init__(self, name: Any, negated: bool = False) -> None:
-        self.name, self.negated = name, bool(negated)
+        self.name = name
+        self.negated = bool(negated)
 
     def __invert__(self) -> Label:
         return Label(self.name, not self.negated)

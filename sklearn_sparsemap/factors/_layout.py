@@ -77,7 +77,9 @@ class Layout(VariableArrays):
         self.n_variables = sum(prod(shape) for shape in variable_shapes.values())
         scores = AdditionalScores(given, featured)
         self.arrays = graph_arrays(graph, self.factors, self.n_variables, scores, self._number)
-        self.shapes, self.mixes, self.expand = scores.shapes, scores.mixes, scores.expand()
+        self.shapes = scores.shapes
+        self.mixes = scores.mixes
+        self.expand = scores.expand()
         self.n_joined, self.n_additional = scores.n_joined, scores.n_seen
         # The indices and the first weight of additional scores that come from features, by their names.
         self._featured = scores.of_features()
@@ -153,7 +155,8 @@ class Layout(VariableArrays):
     @cached_property
     def most_parts(self):
         """Number of parts of the largest structure with each oracle, by the numbers of oracles."""
-        arrays, n_parts = self.arrays, [0] * len(self.oracles)
+        arrays = self.arrays
+        n_parts = [0] * len(self.oracles)
         for f in arrays.structures.tolist():
             n_parts[arrays.oracles[f]] = max(n_parts[arrays.oracles[f]], arrays.link_ptr[f + 1] - arrays.link_ptr[f])
         return n_parts
@@ -216,7 +219,8 @@ class Layout(VariableArrays):
         self.fixed_size  # noqa: B018
         layout = object.__new__(Layout)
         layout.__dict__.update(self.__dict__)
-        layout._features, layout.mixes = features, list(self.mixes)
+        layout._features = features
+        layout.mixes = list(self.mixes)
         for owner, matrices in features.items():
             for name, matrix in matrices.items():
                 if (owner, name) in self._featured:

@@ -87,7 +87,9 @@ class Factor(HasContent):
             The sum of the literals at these positions, times the coefficients, is at most the bound (low is 0 and high
             infinite), at least the bound (low is infinite and high 0), or equal to it.
         """
-        (low, high), coefs, rows = self.bounds(), self.coefficients, []
+        low, high = self.bounds()
+        coefs = self.coefficients
+        rows = []
         positions = np.arange(len(coefs))
         if low == high:
             return [(part, coefs[part], low, -np.inf, np.inf) for part in np.split(positions, self.count)]

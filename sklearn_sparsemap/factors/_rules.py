@@ -65,7 +65,9 @@ class _Counted(LabelConstraint):
         if isinstance(variables, WeightedSum):
             if isinstance(k, bool) or not isinstance(k, numbers.Real) or not np.isfinite(k):
                 raise ValueError(f"{what} takes a weighted sum and then a number; got {k!r} as the number")
-            self.k, self.weights, self.offset = float(k), variables.weights, variables.offset
+            self.k = float(k)
+            self.weights = variables.weights
+            self.offset = variables.offset
             # The weights are divided by their largest one, so that rounding does not depend on their unit.
             self.unit = self.weights.max() or 1.0
             self.whole = self._in_whole_numbers(variables.flipped)
@@ -117,7 +119,8 @@ class _Counted(LabelConstraint):
             return
         weights, low, high, _ = self.whole
         if high < 0 or low > weights.sum():
-            least, most = 0.0 - self.offset, self.weights.sum() - self.offset
+            least = 0.0 - self.offset
+            most = self.weights.sum() - self.offset
             raise ValueError(f"{self!r} asks for {self.k:g}, but the sum is between {least:g} and {most:g}")
 
     @property

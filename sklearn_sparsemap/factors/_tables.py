@@ -30,7 +30,8 @@ class ExactlyOne(Factor):
     """
 
     def __init__(self, variables: Variables, name: str) -> None:
-        self.literals, self.name = variables.ravel(), None
+        self.literals = variables.ravel()
+        self.name = None
         self.n_states, self._array = variables.shape[-1], name
 
     @property

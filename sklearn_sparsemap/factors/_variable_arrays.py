@@ -72,7 +72,9 @@ class VariableArrays:
 
         If factors share a name, there is a list with the array of each of them.
         """
-        shaped, start, flat = {}, 0, flat.copy()
+        shaped = {}
+        start = 0
+        flat = flat.copy()
         for factor in self.factors:
             if factor.type not in SCORED or factor.name is None:
                 continue

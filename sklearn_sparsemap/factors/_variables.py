@@ -263,7 +263,8 @@ class WeightedSum:
         flipped = weights < 0.0
         self.literals = Variables(literals._graph, literals.indices, literals.negated ^ flipped)
         self.weights = np.abs(weights)
-        self.flipped, self.offset = flipped, float(self.weights[flipped].sum())
+        self.flipped = flipped
+        self.offset = float(self.weights[flipped].sum())
 
     def __repr__(self):
         return f"WeightedSum({self.weights.tolist()}, {list(self.literals)!r})"

@@ -157,7 +157,8 @@ class InformationGainSelector(SelectorMixin, DocLinkMixin, PickleMixin, BaseEsti
 
     def _get_support_mask(self):
         check_is_fitted(self)
-        n_groups, n_features = len(self.scores_), self.n_features_in_
+        n_groups = len(self.scores_)
+        n_features = self.n_features_in_
         if not (are_indices(self.selected_groups_, n_groups) and are_indices(self.groups_, n_groups, n_features)):
             raise ValueError("selected_groups_, groups_, scores_ and n_features_in_ do not go together; fit again")
         is_selected = np.zeros(n_groups, dtype=bool)

@@ -38,7 +38,8 @@ class StructureDecisions:
     """
 
     def __init__(self, structure, shape):
-        self.structure, (self._dims, self._sizes) = structure, structure.layout(shape, {})
+        self.structure = structure
+        self._dims, self._sizes = structure.layout(shape, {})
         self.is_slow = structure.is_slow
 
     def take(self, rows):

@@ -59,7 +59,8 @@ def rescale_masks(problems):
     is_low = (values < ORDINARY) & (values > -np.inf)
     if not is_low.any():
         return problems, None
-    n_slots, sizes = (problems.sizes[:, 0] + problems.sizes[:, 1]).max(), problems.sizes
+    n_slots = (problems.sizes[:, 0] + problems.sizes[:, 1]).max()
+    sizes = problems.sizes
     n_parts = np.diff(problems.score_ptr).max() + (problems.additional_stop - problems.additional_start).max()
     # The margin includes bounds of the squared norm of a structure, whose parts may repeat, and of the logarithm of the
     # number of structures.

@@ -88,7 +88,8 @@ def n_best(
     if isinstance(structure, FactorGraph):
         return n_best_of_graph(structure, scores, int(k), n_jobs=n_jobs, **check_graph_options(additional))
     batch, many, _ = batch_of(structure, scores, additional)
-    given, rescaled = batch.problems, batch.rescale_masks()
+    given = batch.problems
+    rescaled = batch.rescale_masks()
     found = n_best_of_problems(structure, rescaled, k, n_jobs, many, given if batch.mask_offsets else None)
     return found if many else found[0]
 
@@ -116,7 +117,9 @@ def n_best_of_problems(structure, problems, k, n_jobs=None, many=True, given=Non
     slots, values = pools[0] if len(pools) == 1 else map(np.concatenate, zip(*pools))
     lists, first, at = [], 0, 0
     for i, (n, n_slots) in enumerate(zip(counts.tolist(), problems.sizes[:, 0].tolist())):
-        own, rows, dims = values[first : first + n], slots[at : at + n * n_slots].reshape(n, n_slots), problems.dims[i]
+        own = values[first : first + n]
+        rows = slots[at : at + n * n_slots].reshape(n, n_slots)
+        dims = problems.dims[i]
         first += n
         at += n * n_slots
         stacked = structure._decodes_stacks

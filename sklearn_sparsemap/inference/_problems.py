@@ -166,7 +166,8 @@ class StructureBatch:
         """For batches of one problem: bounds of the problems as lists, and their pointers as arrays."""
         p = self.problems
         bounds = [array.tolist() for array in (p.score_ptr, p.additional_start, p.additional_stop, self.shape_ids)]
-        score_ptrs, stops = np.zeros((len(self), 2), np.int64), p.additional_stop - p.additional_start
+        score_ptrs = np.zeros((len(self), 2), np.int64)
+        stops = p.additional_stop - p.additional_start
         score_ptrs[:, 1] = np.diff(p.score_ptr)
         return *bounds, readonly(score_ptrs, np.int64), readonly(stops, np.int64)
 
@@ -174,7 +175,9 @@ class StructureBatch:
         return len(self.shape_ids)
 
     def __getitem__(self, i):
-        p, (ends, first, last, shape_ids, score_ptrs, stops), here = self.problems, self._rows, slice(i, i + 1)
+        p = self.problems
+        ends, first, last, shape_ids, score_ptrs, stops = self._rows
+        here = slice(i, i + 1)
         scores, additional = p.scores[ends[i] : ends[i + 1]], p.additional[first[i] : last[i]]
         problem = Problems(scores, score_ptrs[i], additional, _START, stops[here], p.dims[here], p.sizes[here])
         return StructureBatch(self.structure, problem, [self.problem_shapes[shape_ids[i]]], _FIRST)
@@ -334,7 +337,11 @@ def _join_additional(structure, shapes, additional, per_sample, label):
         The end of the additional scores of each sample.
     """
     # Samples of equal shapes share additional scores, unless these differ between samples.
-    numbers, problem_shapes, shape_ids, shared, ends = {}, [], np.empty(len(shapes), np.int64), {}, []
+    numbers = {}
+    problem_shapes = []
+    shape_ids = np.empty(len(shapes), np.int64)
+    shared = {}
+    ends = []
     pieces = [np.zeros(0)]
     stop = np.empty(len(shapes), np.int64)
     n_joined = 0

@@ -93,7 +93,8 @@ def map_inference(
         # Values under the original scores depend on additional parts, which only `argmax_problems` returns.
         solution = argmax_problems(structure, problems, "map", n_jobs=n_jobs, many=many)
         values = SparseMAPBatch(batch, solution, 0.0).objective
-        slots, slot_ptr = solution[2][0], offsets(problems.sizes[:, 0])
+        slots = solution[2][0]
+        slot_ptr = offsets(problems.sizes[:, 0])
     if many:
         return MAPBatch(batch, slots, slot_ptr, values)
     return MAPResult(structure.decode(slots, batch.dims), float(values[0]))

@@ -301,14 +301,16 @@ def _labels_of_parts(last, structure, X, graph):
 def _of_parts(last, X, scores, parts, names, varies, label_of):
     """Return the contributions of features and intercepts, each with the sign of its part."""
     rows = sparse.csr_array(X.values)
-    coef, intercepts = last._current.coef, last._current.intercept.tolist()
+    coef = last._current.coef
+    intercepts = last._current.intercept.tolist()
     entries = []
     for part, sign in parts:
         row, output = divmod(part, len(intercepts))
         x, weights = rows[[row]], coef[:, [output]]
         weights = weights.toarray() if sparse.issparse(weights) else weights
         products = x.data * weights[x.indices, 0]
-        label, intercept = label_of(part), intercepts[output]
+        label = label_of(part)
+        intercept = intercepts[output]
         found = [(names[f], row, label, sign * p) for f, p in zip(x.indices.tolist(), products.tolist()) if p]
         if intercept:
             found.append(("intercept", row, label, sign * intercept))

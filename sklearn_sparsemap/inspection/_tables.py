@@ -74,7 +74,8 @@ def feature_table(
         if sparse.issparse(coef):
             places, weights = (a[coef.indptr[k] : coef.indptr[k + 1]] for a in (coef.indices, coef.data))
         else:
-            places, weights = np.arange(coef.shape[1]), coef[k]
+            places = np.arange(coef.shape[1])
+            weights = coef[k]
         if n is not None and 2 * n < len(weights):
             kept = np.unique(np.concatenate([np.argpartition(side, n - 1)[:n] for side in (-weights, weights)]))
             places, weights = places[kept], weights[kept]
@@ -120,7 +121,8 @@ def transition_table(model: Any, n: int | None = None, *, output: str = "array")
     _, last = unwrap_whole(model)
     if not hasattr(last, "transitions_"):
         raise ValueError(f"transition_table needs a fitted model of chains, with transitions_; got {last!r}")
-    weights, labels = last.transitions_, last.classes_.tolist()
+    weights = last.transitions_
+    labels = last.classes_.tolist()
     order = np.argsort(-weights, axis=None, kind="stable")[:n]
     rows = [(labels[i // len(labels)], labels[i % len(labels)], float(weights.flat[i])) for i in order.tolist()]
     return as_table(np.array(rows, [("from", object), ("to", object), ("weight", np.float64)]), output)

@@ -52,7 +52,8 @@ def _solve_on_host(n_axes, handle, scores, additional, rows):
         keys = np.zeros((0, 2), np.int32)
     else:
         solved = _as_solved(np.asarray(handle), own, extra, flat_rows)
-        found, keys = (solved.marginals, solved.additional, solved.values), remember(solved, own)
+        found = (solved.marginals, solved.additional, solved.values)
+        keys = remember(solved, own)
     found = [part.astype(scores.dtype).reshape(*lead, *part.shape[1:]) for part in found]
     return *found, keys.reshape(*lead, 2)
 
@@ -70,7 +71,8 @@ def _multiply_on_host(n_axes, handle, scores, additional, rows, keys, directions
         known = solved, np.arange(len(own))[None]
     solved, blocks = known
     for block in blocks:
-        unary, extra = joined[block, :n_parts].reshape(-1, *own.shape[1:]), joined[block, n_parts:]
+        unary = joined[block, :n_parts].reshape(-1, *own.shape[1:])
+        extra = joined[block, n_parts:]
         w, joint = solved.products(unary, extra)
         out[block] = np.column_stack([w.reshape(len(w), -1), joint])
     return out.astype(directions.dtype).reshape(directions.shape)
@@ -165,6 +167,7 @@ def _(primals, tangents):
     n_parts = prod(u.shape[1:])
     joined = jnp.concatenate([unary.reshape(len(u), n_parts), extra], 1)
     product = jax.lax.custom_linear_solve(lambda x: x, joined, multiply, symmetric=True)
-    w, joint = product[:, :n_parts].reshape(u.shape), product[:, n_parts:]
+    w = product[:, :n_parts].reshape(u.shape)
+    joint = product[:, n_parts:]
     zeros = varying(jnp.zeros(len(u), scores.dtype), found)
     return found, (w, joint, zeros, np.zeros(keys.shape, jax.dtypes.float0))

@@ -58,7 +58,8 @@ class SPOPlusLoss:
 
     def __init__(self, structure: Structure | FactorGraph | list[Any], temperature: float = 0.0) -> None:
         check_positive("temperature", temperature, zero=True)
-        self.structure, self.temperature = structure, float(temperature)
+        self.structure = structure
+        self.temperature = float(temperature)
 
     def loss_gradient(
         self, predicted: ArrayLike, values: ArrayLike, decisions: ArrayLike | None = None, *, n_jobs: int | None = None

@@ -222,9 +222,12 @@ class Inference:
 
     def __init__(self, structure, name):
         argmax = LOSSES[name].argmax
-        self._own, self._by_structures, self._oracle = None, OTHER_ARGMAXES.get(argmax), structure.oracle
+        self._own = None
+        self._by_structures = OTHER_ARGMAXES.get(argmax)
+        self._oracle = structure.oracle
         if argmax == "sparsemap":
-            self._own, self._by_structures = structure.polytope_solver, solver_of(structure)
+            self._own = structure.polytope_solver
+            self._by_structures = solver_of(structure)
         elif argmax == "gibbs":
             self._oracle = marginal_oracle_of(structure, f"loss={name!r}")
         # Closed forms solve all samples, and compile fast.

@@ -119,7 +119,8 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, ac
     scores = problems.scores / temperature
     if recipe.margin:
         scores += 1.0 - 2.0 * u if missing else 1.0 - u
-    scaled, most = problems._replace(scores=scores, additional=problems.additional / temperature), _INEXACT
+    scaled = problems._replace(scores=scores, additional=problems.additional / temperature)
+    most = _INEXACT
     is_rough = layout.shares_variables and accuracy > EXACT
     tol = np.sqrt(2.0 * accuracy) if is_rough else _TOL
     if recipe.argmax == "map":

@@ -44,7 +44,8 @@ def precision_at_k(y_true: Any, y_score: ArrayLike, k: int, *, sample_weight: Ar
     0.5
     """
     true, scores, weights, _ = _check(y_true, y_score, k, sample_weight)
-    hits, n = np.empty(len(scores)), true.shape[1]
+    hits = np.empty(len(scores))
+    n = true.shape[1]
     for rows in blocks(len(scores), n):
         hits[rows] = _taken(dense(true[rows]), _highest(scores[rows], k)).sum(axis=1)
     return weighted_mean(hits / k, weights)

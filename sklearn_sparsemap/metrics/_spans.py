@@ -241,7 +241,8 @@ def convert_spans(
     flat, lengths = flatten(y, "y")
     first = np.cumsum(lengths) - lengths
     parsed = _parse_labels([flat], source)
-    (starts, ends, of_span), types = _spans(flat, lengths, parsed, source), parsed[-1]
+    starts, ends, of_span = _spans(flat, lengths, parsed, source)
+    types = parsed[-1]
     begun, ended = (np.bincount(steps, minlength=len(flat) + 1) for steps in (starts, ends + 1))
     is_outside = np.array([label == "O" for label in flat], bool)
     wrong = np.flatnonzero(~is_outside & (np.cumsum(begun - ended)[:-1] == 0))
@@ -306,16 +307,20 @@ def _spans(flat, lengths, parsed, scheme):
     index, prefixes, types, _ = parsed
     n = len(flat)
     numbers = np.fromiter(map(index.__getitem__, flat), dtype=np.int64, count=n)
-    prefixes, types, is_first = prefixes[numbers], types[numbers], np.zeros(n, bool)
+    prefixes = prefixes[numbers]
+    types = types[numbers]
+    is_first = np.zeros(n, bool)
     is_first[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
     before = np.full(n, _OUTSIDE)
     same = np.zeros(n, bool)
-    before[1:], same[1:] = prefixes[:-1], types[1:] == types[:-1]
+    before[1:] = prefixes[:-1]
+    same[1:] = types[1:] == types[:-1]
     if scheme is None:
         is_new = is_first | ~same | (prefixes == _BEGIN) | (prefixes == _SINGLE)
         is_new |= (before == _OUTSIDE) | (before == _END) | (before == _SINGLE)
         is_inside = prefixes != _OUTSIDE
-        starts, goes_on = np.flatnonzero(is_new & is_inside), is_inside & ~is_new
+        starts = np.flatnonzero(is_new & is_inside)
+        goes_on = is_inside & ~is_new
     else:
         rules = SCHEMES[scheme]
         before[is_first], same[is_first] = _OUTSIDE, False

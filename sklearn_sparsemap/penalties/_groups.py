@@ -56,7 +56,8 @@ class Groups:
         self, names: Sequence[Any], group_indptr: ArrayLike, group_atoms: ArrayLike, n_atoms: int, atom_of: ArrayLike
     ) -> None:
         self.names = names
-        self.n_groups, self.n_atoms = len(names), n_atoms
+        self.n_groups = len(names)
+        self.n_atoms = n_atoms
         self.group_indptr, self.group_atoms = (readonly(a, np.int64) for a in (group_indptr, group_atoms))
         if not (
             are_ends(self.group_indptr, len(self.group_atoms), self.n_groups) and are_indices(self.group_atoms, n_atoms)

@@ -48,7 +48,8 @@ def groups_from(transformer: Any, by: str = "transformer") -> dict[str, NDArray[
         # A pipeline, or `OnRows`.
         transformer = steps[-1][1] if steps else transformer.transformer_
     if hasattr(transformer, "template_names_") and getattr(transformer, "groups_", None) is not None:
-        groups, by = np.asarray(transformer.groups_), "transformer"
+        groups = np.asarray(transformer.groups_)
+        by = "transformer"
         parts = {name: np.flatnonzero(groups == g) for g, name in enumerate(transformer.template_names_)}
     elif hasattr(transformer, "output_indices_"):
         ranges = {name: transformer.output_indices_[name] for name, _, _ in transformer.transformers_}

@@ -17,7 +17,8 @@ def _choose(ratios, counts, budget, chosen):
     """
     order = np.empty(ratios.shape[0], np.int64)
     order_downwards(ratios, order)
-    left, lowest = np.int64(budget), np.inf
+    left = np.int64(budget)
+    lowest = np.inf
     for place in range(order.shape[0]):
         g = order[place]
         chosen[g] = ratios[g] > 0.0 and counts[g] <= left
@@ -60,7 +61,10 @@ def weight_budget_rule(rho, weights, order, group_indptr, group_atoms, held, bud
     doomed : bool array of shape (n_atoms,)
         Output: whether to discard an atom, whatever the strength.
     """
-    n_groups, n_atoms, total, high = weights.shape[0], rho.shape[0], np.int64(0), 0.0
+    n_groups = weights.shape[0]
+    n_atoms = rho.shape[0]
+    total = np.int64(0)
+    high = 0.0
     ratios = np.empty(n_groups)
     counts = np.zeros(n_groups, np.int64)
     for a in range(n_atoms):

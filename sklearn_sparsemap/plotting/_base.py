@@ -51,7 +51,8 @@ class Display:
                 self.figure_ = import_library("matplotlib.pyplot").figure(figsize=figsize, layout="constrained")
                 grid = self.figure_.add_gridspec(*shape, **ratios)
             else:
-                self.figure_, part = axes[0].figure, axes[0].get_subplotspec()
+                self.figure_ = axes[0].figure
+                part = axes[0].get_subplotspec()
                 if part is None:
                     raise ValueError(f"ax has no place in a grid that could be divided; give {n_panels} axes")
                 axes[0].set_axis_off()

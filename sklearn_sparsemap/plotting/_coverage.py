@@ -97,7 +97,11 @@ class ConformalCoverageDisplay(Display):
         -------
         display : ConformalCoverageDisplay
         """
-        of_parts, coverages, sizes, bands, cut = conformal.risk == "parts", [], [], [], []
+        of_parts = conformal.risk == "parts"
+        coverages = []
+        sizes = []
+        bands = []
+        cut = []
         for level in levels:
             levelled = copy(conformal).set_params(confidence_level=level)
             covered = 1.0 - levelled.missed(X, y, groups) if of_parts else levelled.covers(X, y, groups)

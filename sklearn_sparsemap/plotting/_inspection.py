@@ -541,12 +541,14 @@ class ExplanationDisplay(Display):
         -------
         display : ExplanationDisplay
         """
-        table, why = self.explanation.table(n), self.explanation
+        table = self.explanation.table(n)
+        why = self.explanation
         sizes = np.abs(table["contribution"])
         table = table[sizes >= _VISIBLE * sizes.max(initial=0.0)]
         # Rows are left out if labels determine them, as variables of a graph do, and if there is only one.
         places = {*zip(why.rows[why.rows >= 0].tolist(), np.array(why.labels, object)[why.rows >= 0].tolist())}
-        names, is_clear = [], len(places) == len({label for _, label in places}) > 0
+        names = []
+        is_clear = len(places) == len({label for _, label in places}) > 0
         for name, row, label, _, part_of in table.tolist():
             where = "" if row < 0 or is_clear else f" @{row}"
             is_absent = part_of == "rival"

@@ -282,7 +282,8 @@ class Structure(HasContent):
 
     def _choices_of_parts(self, problems):
         """Return the place of each part of `Problems`, see `exclusive_parts`; -1 if there are no places."""
-        by_dims, n_parts = {}, np.diff(problems.score_ptr).tolist()
+        by_dims = {}
+        n_parts = np.diff(problems.score_ptr).tolist()
         for n, dims in zip(n_parts, problems.dims):
             if dims.tobytes() not in by_dims:
                 places = self.exclusive_parts(dims)

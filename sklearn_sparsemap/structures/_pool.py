@@ -14,7 +14,8 @@ def best_of_pool(scores, additional, dims, work, slots, additional_slots):
     """Find the best solution; `dims` holds the number of parts, that of solutions, where each begins, and the parts."""
     n_solutions = dims[1]
     begins, parts = dims[2 : 3 + n_solutions], dims[3 + n_solutions :]
-    best, found = -np.inf, np.int64(-1)
+    best = -np.inf
+    found = np.int64(-1)
     for k in range(n_solutions):
         total = 0.0
         for p in range(begins[k], begins[k + 1]):

@@ -28,7 +28,8 @@ def highest_sum(a, b):
 @kernel
 def where_highest(a, b):
     """Return the first index of the largest ``a[k] + b[k]``; 0 if all are -inf."""
-    place, best = np.int64(0), -np.inf
+    place = np.int64(0)
+    best = -np.inf
     for k in range(a.shape[0]):
         total = a[k] + b[k]
         if total > best:
@@ -47,7 +48,8 @@ def add_logs(a, b):
 @kernel
 def log_sum(a, b):
     """Return the logarithm of the sum of ``exp(a[k] + b[k])``."""
-    top, norm = highest_sum(a, b), 0.0
+    top = highest_sum(a, b)
+    norm = 0.0
     if top == -np.inf:
         return top
     for k in range(a.shape[0]):

@@ -32,14 +32,16 @@ class Case:
         sizes = structure.sizes(dims)
         if not (isinstance(sizes, tuple) and len(sizes) == 3 and is_ints(sizes)):
             self.fail(f"sizes returned {sizes!r}", "return (n_slots, n_additional_slots, n_work), three ints")
-        self.dims, self.sizes = readonly(dims, np.int64), sizes
+        self.dims = readonly(dims, np.int64)
+        self.sizes = sizes
         self.n_marginal_work = structure.marginal_work(dims)
         if structure.marginal_oracle is not None and not is_ints([self.n_marginal_work], self.n):
             self.fail(
                 f"marginal_work returned {self.n_marginal_work!r}",
                 f"return an int, at least {self.n}: the marginals of all unary and additional parts go there",
             )
-        self.rows, self.slots = np.empty((0, self.n)), []
+        self.rows = np.empty((0, self.n))
+        self.slots = []
         # Scores for which the oracle returned each structure, finite ones if there are any; None if it was given.
         self.returned_for = []
         # The number of a structure, by its parts and by its slots; the slot of each part.

@@ -86,7 +86,8 @@ def check_linear_model(structure, shape):
 
 def choices_of_additional(structure, shape):
     """Return the combinations of additional scores for a shape, as dicts of shapes; the first one has all."""
-    accepted, names = structure.additional_shapes(shape), structure.additional_names
+    accepted = structure.additional_shapes(shape)
+    names = structure.additional_names
     remedy = f"it must have one entry for each of additional_names, {names}: a tuple of the accepted shapes"
     fits = isinstance(accepted, dict) and set(accepted) == set(names)
     fits = fits and all(

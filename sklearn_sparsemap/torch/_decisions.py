@@ -43,7 +43,8 @@ class _DecisionLoss(nn.Module):
     def _compare(self, scores, decisions, lengths, mask):
         """Return the loss of each sample, with the leading axes of the scores."""
         dtype, tensors, form = self._loss._prepare(scores, lengths, mask, {})
-        first, none = tensors[0], torch.zeros_like(tensors[1])
+        first = tensors[0]
+        none = torch.zeros_like(tensors[1])
         parts = decisions.to(first).reshape(first.shape)
         gold = Gold(parts, none, 0.0, torch.zeros_like(first))
         losses = self._loss._losses(*tensors, gold, self._loss._handle(form.extra), form.lead)

@@ -181,7 +181,8 @@ class FenchelYoungLoss(nn.Module):
 
     def _losses(self, scores, additional, rows, gold, handle, lead):
         """Return the loss of each sample, given its `Gold` as tensors."""
-        parts, joint = gold.parts.reshape(scores.shape), gold.additional
+        parts = gold.parts.reshape(scores.shape)
+        joint = gold.additional
         # Parts that gold does not contain may have a score of -inf, and 0 * -inf would be NaN.
         gold_scores = (torch.where(parts > 0, scores, 0.0) * parts).flatten(1).sum(1)
         gold_scores = gold_scores + (torch.where(joint > 0, additional, 0.0) * joint).sum(1)

@@ -49,7 +49,9 @@ class NativeOperator(Registered):
 
         Empty samples are solved as if all their scores were zero and nothing were padding, and then set to zero.
         """
-        compiled, padded, device = self.compiled, tuple(scores.shape[1:]), scores.device
+        compiled = self.compiled
+        padded = tuple(scores.shape[1:])
+        device = scores.device
         present = nonempty(rows)
         samples = range(len(rows))
         lengths = np.zeros((len(rows), 0), np.int64)
@@ -62,7 +64,8 @@ class NativeOperator(Registered):
         places = torch.tensor(samples, dtype=torch.int64, device=device)
         full = torch.tensor([padded], device=device).expand(len(scores), -1)
         own = np.array(shapes, np.int64).reshape(-1, len(padded))[kind]
-        lengths, values = full.index_copy(0, places, torch.from_numpy(own).to(device)), []
+        lengths = full.index_copy(0, places, torch.from_numpy(own).to(device))
+        values = []
         for part, masks, label in (
             (scores, [k.entries for k in kinds], "scores"),
             (additional, [k.extra_entries for k in kinds], "additional"),
@@ -84,13 +87,16 @@ class NativeGraphs(NativeOperator):
     """The same for factor graphs; those with structures or tables as factors are left to the compiled operator."""
 
     def _solve(self, scores, additional, rows, lead):
-        compiled, padded, device = self.compiled, tuple(scores.shape[1:]), scores.device
+        compiled = self.compiled
+        padded = tuple(scores.shape[1:])
+        device = scores.device
         present = nonempty(rows)
         samples = present.nonzero().squeeze(1)
         with naming(samples.tolist(), lead):
             shapes, kinds = distinct_rows(compiled.shapes_of(padded, rows[samples, 1:].cpu().numpy()))
             kinds = [(compiled.sample_layout(padded, shape), samples[kinds == k]) for k, shape in enumerate(shapes)]
-        flat, parts = scores.flatten(1), []
+        flat = scores.flatten(1)
+        parts = []
         u = torch.zeros_like(flat)
         v = torch.zeros_like(additional)
         solved = torch.zeros(len(scores), dtype=torch.bool, device=device)
@@ -135,7 +141,8 @@ class NativeSolution:
     """
 
     def __init__(self, marginals, additional, multiply, present):
-        self._present, self._multiply = present.reshape(-1, *[1] * (marginals.dim() - 1)), multiply
+        self._present = present.reshape(-1, *[1] * (marginals.dim() - 1))
+        self._multiply = multiply
         self._replaced = None
         self.marginals, self.additional = self._without_empty(marginals, additional)
 

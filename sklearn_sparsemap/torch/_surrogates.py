@@ -43,7 +43,8 @@ class _Surrogate(torch.autograd.Function):
             moved = torch.where(allowed, best - ctx.step * gradient, -torch.inf)
             none = torch.where(in_use, 0.0, -torch.inf).to(additional)
             u, v, *_ = solver()(moved, none, rows, moved.shape[:1], ctx.project)
-            gradient, extra = best - u, torch.where(in_use, joint - v, 0.0)
+            gradient = best - u
+            extra = torch.where(in_use, joint - v, 0.0)
         return torch.where(allowed, gradient, 0.0), extra, None, None, None, None, None
 
     @staticmethod

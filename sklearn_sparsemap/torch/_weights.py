@@ -14,7 +14,8 @@ class _Weights(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, scores, additional, solved, flat):
-        ctx.solved, ctx.n_shared = solved, len(additional)
+        ctx.solved = solved
+        ctx.n_shared = len(additional)
         return _ops.like(flat, scores)
 
     @staticmethod

@@ -31,7 +31,8 @@ class PackageCache(NullCache):
         # Numba's names have numbers of lines, so that any edit above a function would make its code useless.
         names = [function.__module__.rpartition(".")[2], function.__name__, sys.implementation.cache_tag]
         names += [hashlib.sha256(str(types).encode()).hexdigest()[:8], *["checked"] * CHECKS_BOUNDS]
-        self._function, self._name = function, ".".join(names)
+        self._function = function
+        self._name = ".".join(names)
         self.key = hashlib.sha256(self._name.encode() + digest).hexdigest()
 
     @cached_property

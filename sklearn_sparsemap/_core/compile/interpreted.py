@@ -19,7 +19,8 @@ class FreeTable:
     """Tables of any number of functions: tuples."""
 
     def __init__(self, function_type):
-        self.type, self.at = types.UniTuple(function_type, 0), operator.getitem
+        self.type = types.UniTuple(function_type, 0)
+        self.at = operator.getitem
 
     def of(self, functions, spare):
         """Return a table."""

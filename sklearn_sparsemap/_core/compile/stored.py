@@ -45,7 +45,8 @@ def _index():
 
 def read_shipped(key, target):
     """Return code that came with the package; None if there is none for Numba's description of the target."""
-    (triple, features, code), (host, _, host_features) = _index(), target
+    triple, features, code = _index()
+    host, _, host_features = target
     if key not in code or triple != host or not features <= _needed(host_features):
         return None
     content = (files(_PACKAGE) / FOLDER / code[key]).read_bytes()

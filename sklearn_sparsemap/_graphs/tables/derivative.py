@@ -27,7 +27,9 @@ _FINER = 1e3  # marginals have converged if their change times this is below the
 @kernel
 def _mark_in_use(tables, optima, i, values, cells):
     """Set entries of values and cells to 1 if they are in use, otherwise to 0."""
-    additional, links, snap = row_of(optima.additional, i), optima.links[i], optima.snaps[i]
+    additional = row_of(optima.additional, i)
+    links = optima.links[i]
+    snap = optima.snaps[i]
     for k in range(values.shape[0]):
         values[k] = 1.0 if optima.marginals[i, k] > snap else 0.0
     for e in range(tables.ends.shape[0]):

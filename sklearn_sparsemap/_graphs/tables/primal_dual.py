@@ -256,7 +256,10 @@ def approach(tables, problem, lanes, before, state, tols, reference, limits):
     (scores, additional), (tol, max_gap) = problem, tols
     size = largest_finite(additional)
     step = _STEP * min(1.0, _SIZE / max(size, 1e-100))
-    ease, last, n_steps, most_ease = _EASE, np.inf, np.int64(0), 2.0
+    ease = _EASE
+    last = np.inf
+    n_steps = np.int64(0)
+    most_ease = 2.0
     for k in range(lanes.widths.shape[0]):
         most_ease = max(most_ease, 2.0 * lanes.widths[k])
     _fill_lanes(lanes, tables, additional, state.messages, before)

@@ -115,7 +115,8 @@ def evaluate(tables, scores, additional, before, sigma, state):
     state : State
         Contains the messages; the other arrays are set.
     """
-    value, squares = pass_messages(tables, scores, state), 0.0
+    value = pass_messages(tables, scores, state)
+    squares = 0.0
     messages, joint, gradient = state.messages, state.joint, state.gradient
     for e in range(tables.ends.shape[0]):
         start, cell = tables.messages[e], tables.cells[e]

@@ -93,7 +93,9 @@ def descend_by_turns(problem, descent, tol, is_done):
     moved : bool
         Whether the gap was reached, or the objective decreased.
     """
-    first, n_idle, accuracy = descent.point.value, 0, min(0.3 * tol, _SETTLED)
+    first = descent.point.value
+    n_idle = 0
+    accuracy = min(0.3 * tol, _SETTLED)
     for _ in range(_MAX_ROUNDS):
         before = descent.point.value
         descent.move_to(minimize_unpenalized(problem, descent.point, accuracy))

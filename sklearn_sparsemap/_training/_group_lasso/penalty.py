@@ -40,7 +40,8 @@ class GroupPenalty(SparseGroupLasso):
 
     def __init__(self, groups, group_weights, alpha, l1_ratio):
         super().__init__(groups, alpha, l1_ratio, group_weights)
-        self._group_of_entry, n_atoms = groups._group_of_entry, np.diff(groups.group_indptr)
+        self._group_of_entry = groups._group_of_entry
+        n_atoms = np.diff(groups.group_indptr)
         # From small groups to large ones, so that the largest is written last.
         order = np.argsort(n_atoms[self._group_of_entry], kind="stable")
         root_of_atom = np.empty(groups.n_atoms, np.int64)
@@ -114,31 +115,36 @@ class GroupPenalty(SparseGroupLasso):
         """
         gradient = self._of_penalised(gradient)
         if self.l1_ratio == 0.0 and self.groups.is_partition:
-            norms, radii = self.groups.norms(gradient), self.alpha * self.group_weights
+            norms = self.groups.norms(gradient)
+            radii = self.alpha * self.group_weights
             largest = np.maximum(norms, radii)
             return float(np.min(np.divide(radii, largest, out=np.ones_like(radii), where=largest > 0.0), initial=1.0))
         outside = np.unique(self.root_of[self.prox(gradient, 1.0).any(axis=1)])
         if not len(outside):
             return 1.0
         columns = np.flatnonzero(np.isin(self.root_of, outside))
-        penalty, gradient = self.restrict(columns), gradient[columns]
+        penalty = self.restrict(columns)
+        gradient = gradient[columns]
         away = _CLOSEST
         while away < 1.0 and penalty.prox((1.0 - away) * gradient, 1.0).any():
             away *= _WIDER
-        low, high = away / _WIDER, min(away, 1.0)
+        low = away / _WIDER
+        high = min(away, 1.0)
         return 1.0 - _bisect(low, high, _BISECTIONS, lambda away: penalty.prox((1.0 - away) * gradient, 1.0).any())
 
     def smallest_alpha(self, gradient):
         """Return the smallest strength at which a gradient is in the dual ball, about."""
         gradient = self._of_penalised(gradient)
         if self.l1_ratio == 0.0 and self.groups.is_partition:
-            norms, weights = self.groups.norms(gradient), self.group_weights
+            norms = self.groups.norms(gradient)
+            weights = self.group_weights
             return float(np.divide(norms, weights, out=np.zeros_like(norms), where=weights > 0.0).max(initial=0.0))
 
         def is_too_weak(alpha):
             return self.with_alpha(alpha).prox(gradient, 1.0).any()
 
-        low, high = 0.0, float(np.abs(gradient).max(initial=0.0))
+        low = 0.0
+        high = float(np.abs(gradient).max(initial=0.0))
         while is_too_weak(high):
             low, high = high, 2.0 * high
         return _bisect(low, high, _BISECTIONS_OF_ALPHA, is_too_weak)

@@ -68,7 +68,8 @@ class WorkingProblem(Objective):
 
     def unpack(self, vector):
         """Return the model of a flat vector."""
-        free, m = self.free(vector), self.shape[1]
+        free = self.free(vector)
+        m = self.shape[1]
         return LinearModel(self.coef(vector), free[:m], free[m:])
 
     def pack(self, model):
@@ -156,7 +157,8 @@ class WorkingProblem(Objective):
         """Return the factor of the gradient that gives the best lower bound; see `gap`."""
         coef = self.coef(point.x)
         slope = self.coef(point.gradient)
-        free, free_slope = self.free(point.x), point.free_slope
+        free = self.free(point.x)
+        free_slope = point.free_slope
         if largest is None:
             largest = self.penalty.scale_into_ball(slope)
         height = point.loss - float(np.vdot(slope, coef)) - float(free_slope @ free) - point.error
@@ -168,7 +170,8 @@ class WorkingProblem(Objective):
 
     def gap_parts(self, point, largest=None):
         """Return the terms of the gap that do not depend on the free weights' gradient, and the term that does."""
-        factor, of_ridge = self.dual_factor(point, largest), 0.0
+        factor = self.dual_factor(point, largest)
+        of_ridge = 0.0
         coef = self.coef(point.x)
         slope = self.coef(point.gradient)
         linear = self.penalty.value_of_norms(coef) + factor * float(np.vdot(slope, coef))

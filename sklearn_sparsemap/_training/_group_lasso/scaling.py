@@ -34,7 +34,8 @@ def find_scale(problem, point):
     -------
     scale : array of shape (n_free, n_free)
     """
-    task, free = problem.task, problem.free(point.x)
+    task = problem.task
+    free = problem.free(point.x)
     n_samples = len(task.weights)
     n = len(free)
     n_chosen = min(max(_FEWEST, COST * n_samples // n), n_samples)
@@ -71,7 +72,8 @@ def curvature_of(problem, point):
     largest = np.abs(moved).max(initial=0.0)
     if largest == 0.0:
         return 1.0
-    step, scores = _STEP / largest, problem.features.scores(problem.without_free(point.x))
+    step = _STEP / largest
+    scores = problem.features.scores(problem.without_free(point.x))
     residuals = problem.free_loss(scores + step * moved, free)[2]
     second = float(np.vdot(residuals - point.residuals, moved)) / (step * problem.total_weight)
     return second / float(np.vdot(slope, slope)) if second > 0.0 else 1.0
@@ -79,7 +81,8 @@ def curvature_of(problem, point):
 
 def minimize_smooth_unpenalized(problem, point, tol):
     """Minimise over the free weights until their term of the gap is at most `tol`; return the point."""
-    scores, free_of = problem.features.scores(problem.without_free(point.x)), problem.scale
+    scores = problem.features.scores(problem.without_free(point.x))
+    free_of = problem.scale
     found = point.loss, point.free_slope, point.residuals
 
     def value_gradient(scaled, out):

@@ -61,7 +61,8 @@ class GroupLassoSolver:
         self._model, self._problem, self._descent = model, None, None
         # Whether there was a kink, where rounding is not reached.
         self._by_turns = False
-        self._columns, self._step = self._begin(), 1.0
+        self._columns = self._begin()
+        self._step = 1.0
         self._working = self._columns  # the columns of the last descent
         # The scale of the free weights, and the number of evaluations after which it is computed again.
         self._scale, self._patience = None, COST
@@ -125,7 +126,8 @@ class GroupLassoSolver:
             self._grow(slopes)
             if stuck and not moved and len(self._columns) == n_before:
                 return "" if self.gap <= tol else "the objective no longer moves"
-            target, stuck = max(_OF_GAP * gap, _OF_TOL * min(goal, tol)), not moved
+            target = max(_OF_GAP * gap, _OF_TOL * min(goal, tol))
+            stuck = not moved
             if self.gap <= tol:
                 max_iter = min(max_iter, self.n_iter + _MORE)
 
@@ -134,7 +136,8 @@ class GroupLassoSolver:
         penalty = self.penalty
         if self._squares is None:
             return np.zeros(penalty.groups.n_groups, bool)
-        point, slopes = self._descent.point, self.slopes()
+        point = self._descent.point
+        slopes = self.slopes()
         largest = penalty.scale_into_ball(slopes)
         slopes *= self._problem.dual_factor(point, largest)
         gap = self._problem.gap(point, largest)
@@ -160,7 +163,8 @@ class GroupLassoSolver:
         stopped : bool
             Whether `watch` stopped training.
         """
-        X, model = self.X[:, self._columns], self.model()
+        X = self.X[:, self._columns]
+        model = self.model()
         X = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X
         problem = WorkingProblem(
             self.task, X, self.penalty.restrict(self._columns), fit_intercept=self.fit_intercept, n_jobs=self.n_jobs,
@@ -185,7 +189,8 @@ class GroupLassoSolver:
             return problem.gap(point, 1.0) <= target and problem.gap(point) <= target
 
         settled_at = 0
-        has_kinks, can_scale = self.task.has_kinks, len(problem.ridge) <= MAX_WEIGHTS and not self.task.has_kinks
+        has_kinks = self.task.has_kinks
+        can_scale = len(problem.ridge) <= MAX_WEIGHTS and not self.task.has_kinks
 
         def is_slow():
             return can_scale and problem.n_evaluations > self._patience
@@ -202,7 +207,8 @@ class GroupLassoSolver:
         moved = descent.run(pauses)
         while not is_done(descent.point):
             if is_slow():
-                self._patience, self._scale = 2 * self._patience, find_scale(problem, descent.point)
+                self._patience = 2 * self._patience
+                self._scale = find_scale(problem, descent.point)
                 self._balance(problem, descent)
                 settled_at = problem.n_evaluations = 0
             elif is_unsettled(descent.point):
@@ -215,7 +221,8 @@ class GroupLassoSolver:
             self.objective = last.value
             moved |= descent.run(pauses)
         if has_kinks and not stopped and self.n_iter < max_iter and problem.gap(descent.point) > target:
-            self._by_turns, target = True, max(target, least)
+            self._by_turns = True
+            target = max(target, least)
             moved |= descend_by_turns(problem, descent, target, is_done)
             self.objective = descent.point.value
         self._step, self.unconverged = descent.step, problem.unconverged
@@ -241,7 +248,8 @@ class GroupLassoSolver:
 
         At most, the working set grows by `_GROWTH`.
         """
-        coef, groups = self.model().coef, self.penalty.groups
+        coef = self.model().coef
+        groups = self.penalty.groups
         moved = self.penalty.prox(coef - self._step * slopes, self._step)
         moved[self._columns] = 0.0
         norms = groups.atom_norms(moved)

@@ -69,7 +69,8 @@ class GroupOptimizer(OnlineOptimizer):
         if np.shape(group_weights) != (groups._check().n_groups,):
             raise ValueError(f"there are {np.size(group_weights)} weights for {groups.n_groups} groups")
         self.mira, self.columns, self._options, self._deferred, self._limit = mira, columns, None, None, _MAX_WEIGHTS
-        self.source, self.group_weights = groups, np.array(group_weights, dtype=np.float64)
+        self.source = groups
+        self.group_weights = np.array(group_weights, dtype=np.float64)
         store = new_pairs(
             groups.atom_of, groups.n_atoms, n_outputs, np.zeros(n_outputs + n_additional),
             first_state=0.0 if mira else None, average=average,
@@ -125,7 +126,8 @@ class GroupOptimizer(OnlineOptimizer):
             "eta0": eta0, "period": period, "C": C, "shrink_every": shrink_every, "budget": budget, "alpha": alpha,
             "fit_intercept": fit_intercept, "budget_weights": budget_weights,
         }  # fmt: skip
-        groups, counts = self.source, budget_weights is not None
+        groups = self.source
+        counts = budget_weights is not None
         budget = budget_weights if counts else budget
         self.defers = shrink_every is None and budget is not None and not self.mira
         every = PAPER_SCHEDULE if shrink_every is None else int(shrink_every)
@@ -218,7 +220,9 @@ class GroupOptimizer(OnlineOptimizer):
         factors = np.empty(len(rho))
         budget_factors, budget, held = rule.budget_factors, rule.budget, rule.held
         if most is not None:
-            budget_factors, budget, held = weight_budget_factors, most, np.zeros_like(self.held)
+            budget_factors = weight_budget_factors
+            budget = most
+            held = np.zeros_like(self.held)
         if len(held):
             counts = np.bincount(self.store.features[:, ATOM], np.abs(self.store.features[:, COUNT]), len(held))
             np.maximum(held, counts.astype(np.int64), out=held)
@@ -239,7 +243,8 @@ class GroupOptimizer(OnlineOptimizer):
 
     def _shrink_if_large(self):
         """If most weights belong to unselected groups, discard such groups until about half of the weights remain."""
-        selected, features = self._selected(), self.store.features
+        selected = self._selected()
+        features = self.store.features
         counts = np.abs(features[selected[features[:, ATOM]], COUNT], dtype=np.int64)
         # While there are fewer weights than this, the selected weights need not be counted again.
         self._limit = max(_MAX_WEIGHTS, 2 * int(counts.sum()))

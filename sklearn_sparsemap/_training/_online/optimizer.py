@@ -113,7 +113,10 @@ class OnlineOptimizer:
 
     def _begin(self, store, average):
         self.recency = Recency()
-        self.store, self.average, self.n_outputs, self.dtype = store, average, store.n_outputs, str(store.values.dtype)
+        self.store = store
+        self.average = average
+        self.n_outputs = store.n_outputs
+        self.dtype = str(store.values.dtype)
         self._all_counters = NEW_COUNTERS.copy()
         # The counters of the first thread.
         self.counters = self._all_counters[0]
@@ -143,7 +146,8 @@ class OnlineOptimizer:
         self.store = type(self.store)(*arrays)
         self._all_counters = np.array(self._all_counters)
         self.counters = self._all_counters[0]
-        self.n_outputs, self.dtype = self.store.n_outputs, str(self.store.values.dtype)
+        self.n_outputs = self.store.n_outputs
+        self.dtype = str(self.store.values.dtype)
         if not _is_whole(self.store, self.counters):
             raise ValueError("the arrays of the optimiser are inconsistent: the file is damaged, or was edited")
 
@@ -171,9 +175,11 @@ class OnlineOptimizer:
 
     def restart(self, alpha):
         """Begin again from the current model, with another strength of the squared penalty."""
-        model, self.store = self.model(), None
+        model = self.model()
+        self.store = None
         self.__init__(model, average=self.average, columns=self._columns)
-        self.alpha, self.rule = alpha, self.rule._replace(alpha=float(alpha))
+        self.alpha = alpha
+        self.rule = self.rule._replace(alpha=float(alpha))
 
     def set_average(self, average):
         """Set whether steps are weighed, which can change between mini-batches, unlike whether there is an average."""
@@ -234,8 +240,10 @@ class OnlineOptimizer:
         """Return the numbers of wrong parts of some samples, with the averaged and with the current weights."""
         if len(X) > MAX_COMPARED:
             chosen = np.linspace(0, len(X) - 1, MAX_COMPARED).astype(np.int64)
-            task, X = task.take(chosen), X[chosen]
-        store, rows = self.store, self.rows_of(X.values)
+            task = task.take(chosen)
+            X = X[chosen]
+        store = self.store
+        rows = self.rows_of(X.values)
         averaged, current = np.empty((2, (len(rows.indptr) - 1) * self.n_outputs))
         COMPARED_SCORES[type(store), self.dtype](store, self.counters, rows, averaged, current)
         additional, sums = (a[self.n_outputs : store.n_dense].astype(np.float64) for a in (store.values, store.sums))
@@ -290,7 +298,8 @@ class OnlineOptimizer:
         self.counters[PLACE] = 0
         team, moves, stride = self._new_team(rows, targets, n_threads, n_pieces)
         ends = np.linspace(0, n_pieces, n_threads + 1).astype(int).tolist()
-        run, steps = EPOCHS[type(store), self.dtype], self._steps
+        run = EPOCHS[type(store), self.dtype]
+        steps = self._steps
 
         def work(me):
             part = Part(me, n_threads, self.batch_size, Share(begins, ends[me], ends[me + 1], stride))
@@ -350,7 +359,9 @@ class OnlineOptimizer:
         n_additional = self.store.n_dense - n_outputs
         longest = int(np.diff(rows.indptr).max(initial=0)) + 1
         widest = max(n_outputs, n_additional)
-        most_places, ints, floats = max(longest * n_outputs, n_additional), np.int64, np.float64
+        most_places = max(longest * n_outputs, n_additional)
+        ints = np.int64
+        floats = np.float64
         sizes = longest, longest, longest, widest, widest, most_places, n_additional
         dtypes = ints, floats, floats, ints, floats, ints, floats
         moves = [Moves(*map(np.empty, sizes, dtypes)) for _ in range(n_threads)]
@@ -390,7 +401,8 @@ class OnlineOptimizer:
     def penalty(self):
         """Return ``alpha/2 |w|^2`` at the current weights."""
         s = self.store
-        additional, merged = s.values[s.n_outputs : s.n_dense], self._columns is not None and self.alpha
+        additional = s.values[s.n_outputs : s.n_dense]
+        merged = self._columns is not None and self.alpha
         if isinstance(s, Dense) and merged:
             weights = s.values[s.n_dense :].reshape(-1, s.n_outputs)
             squares = float(np.einsum("ij,ij,i->", weights, weights, 1.0 / self._columns.multiplicity))
@@ -438,7 +450,9 @@ class OnlineOptimizer:
 
 def _is_whole(store, counters):
     """Tell whether the arrays of a loaded store have valid lengths and indices, on which kernels rely."""
-    n, n_dense, n_outputs = len(store.values), store.n_dense, store.n_outputs
+    n = len(store.values)
+    n_dense = store.n_dense
+    n_outputs = store.n_outputs
     fits = 0 < n_outputs <= n_dense <= n and {len(store.sums), len(store.state)} <= {0, n}
     if not fits or not are_indices(counters[[TOP, END, FRONT]], n + 1):
         return False

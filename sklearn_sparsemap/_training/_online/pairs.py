@@ -425,7 +425,8 @@ def _measure_atom(store, atom):
 def count_held(store, most):
     """Update `most`, the maximum number of weights that each atom has had."""
     for atom in range(most.shape[0]):
-        n, feature = np.int64(0), store.first_active[atom]
+        n = np.int64(0)
+        feature = store.first_active[atom]
         while feature >= 0:
             n += abs(store.features[feature, COUNT])
             feature = store.features[feature, NEXT]

@@ -49,7 +49,8 @@ class Recency:
 
     def restart(self):
         """Begin again: the average so far counts as a single step."""
-        self.state[WINDOW], self.state[_GROWTH] = min(self.state[WINDOW], 1.0), GROWTH
+        self.state[WINDOW] = min(self.state[WINDOW], 1.0)
+        self.state[_GROWTH] = GROWTH
 
     def factor(self, n_new):
         """Return the factor by which `n_new` steps raise the sum of the weights of all steps."""

@@ -81,7 +81,8 @@ def _gather(rule, store, counters, rows, sample, r, moves):
         Numbers of features, and of outputs with nonzero residuals. ``moves.indices[p * n_features + k]`` is the place
         for the p-th of these outputs and feature k.
     """
-    begins, is_first = sample.share.begins, sample.share.first == 0
+    begins = sample.share.begins
+    is_first = sample.share.first == 0
     if r < sample.n_rows:
         residual, offset = sample.residual[r * store.n_outputs : (r + 1) * store.n_outputs], 0
     elif is_first:

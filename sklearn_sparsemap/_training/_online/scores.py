@@ -115,7 +115,8 @@ def _read_pairs(store, counters, average, indptr, outputs, weights):
 
 def _compare_dense(store, counters, rows, averaged, current):
     """Compute the scores of rows with the averaged and with the current weights: arrays of (n_rows * n_outputs,)."""
-    clock, n_outputs = clock_after(store.pace, counters[STEP]), store.n_outputs
+    clock = clock_after(store.pace, counters[STEP])
+    n_outputs = store.n_outputs
     has_data = rows.data.shape[0] != 0
     for r in range(rows.indptr.shape[0] - 1):
         for j in range(n_outputs):
@@ -132,7 +133,8 @@ def _compare_dense(store, counters, rows, averaged, current):
 
 def _compare_pairs(store, counters, rows, averaged, current):
     """Compute the scores of rows as `_compare_dense` does."""
-    clock, n_outputs = clock_after(store.pace, counters[STEP]), store.n_outputs
+    clock = clock_after(store.pace, counters[STEP])
+    n_outputs = store.n_outputs
     has_data = rows.data.shape[0] != 0
     for r in range(rows.indptr.shape[0] - 1):
         for j in range(n_outputs):
@@ -144,7 +146,8 @@ def _compare_pairs(store, counters, rows, averaged, current):
             if store.features[f, COUNT] == 0:
                 continue
             atom = store.features[f, ATOM]
-            scale, so_far = store.score_scale[atom], scale_until(store, atom, clock)
+            scale = store.score_scale[atom]
+            so_far = scale_until(store, atom, clock)
             start, stop = block_of(store, f)
             for place in range(start, stop):
                 at_output = r * n_outputs + (place - start if store.features[f, COUNT] < 0 else store.outputs[place])

@@ -99,7 +99,9 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
             if n_iter >= max_iter:
                 message = "it reached max_iter"
                 break
-            before, n_failed, moved = descent.value, descent.n_failed, descent.step()
+            before = descent.value
+            n_failed = descent.n_failed
+            moved = descent.step()
             if not np.isfinite(descent.value):
                 break
             if moved:
@@ -139,7 +141,8 @@ def _has_stalled(values, slopes):
     n = _STALLED_AFTER
     if len(values) < 2 * n:
         return False
-    gain, scale = values[-n] - values[-1], max(1.0, abs(values[-1]))
+    gain = values[-n] - values[-1]
+    scale = max(1.0, abs(values[-1]))
     return gain < _STALLED_GAIN * scale and min(slopes[-n:]) > 0.5 * min(slopes[-2 * n : -n])
 
 
@@ -170,7 +173,9 @@ class Descent:
     """
 
     def __init__(self, loss_gradient, x, n_jobs, has_kinks=False):
-        self._loss_gradient, self._n_jobs, self._pairs = loss_gradient, n_jobs, CurvaturePairs(len(x), n_jobs)
+        self._loss_gradient = loss_gradient
+        self._n_jobs = n_jobs
+        self._pairs = CurvaturePairs(len(x), n_jobs)
         self._has_kinks = has_kinks
         # `_gradient` is that of the last evaluated point, which is `_new_x`: `x` moved by `_moved` times the direction.
         self.x = x
@@ -265,7 +270,8 @@ class LineSearch:
     def __init__(self, value, slope, step, has_kinks=False):
         self._has_kinks = has_kinks
         self.start = self.best = self._end = Point(0.0, value, slope)
-        self.step, self.succeeded = min(step, _LONGEST), False
+        self.step = min(step, _LONGEST)
+        self.succeeded = False
         self._bracketed, self._decreasing, self._n_calls = False, True, 0
         self._width, self._width_before = _LONGEST, 2.0 * _LONGEST
         self._low, self._high = 0.0, (1.0 + _MAX_GROWTH) * self.step
@@ -273,7 +279,8 @@ class LineSearch:
     def propose(self, value, slope):
         """Process the function's value and slope at `step`; return whether to evaluate a new step."""
         self._n_calls += 1
-        point, promised = Point(self.step, value, slope), DECREASE * self.start.slope
+        point = Point(self.step, value, slope)
+        promised = DECREASE * self.start.slope
         allowed = self.start.value + self.step * promised
         if self._decreasing and value <= allowed and slope >= 0.0:
             self._decreasing = False

@@ -94,7 +94,8 @@ def _largest(vector):
 def _slope_range(gradient, direction, start, stop, table):
     """Write the products of pieces of two vectors, and the largest entries of pieces of the first, to `table`."""
     for p in range(start, stop):
-        first, last = p * PIECE, min((p + 1) * PIECE, gradient.shape[0])
+        first = p * PIECE
+        last = min((p + 1) * PIECE, gradient.shape[0])
         table[p, 0] = dot(gradient[first:last], direction[first:last])
         table[p, 1] = _largest(gradient[first:last])
 
@@ -166,7 +167,8 @@ def _remember_range(pairs, held, row, step, gradient, start, stop, table):
         Output: the products of all stored pairs with the new pair and with the gradient, for each piece.
     """
     for p in range(start, stop):
-        first, last = p * PIECE, min((p + 1) * PIECE, gradient.shape[0])
+        first = p * PIECE
+        last = min((p + 1) * PIECE, gradient.shape[0])
         now, new_step, new_change = gradient[first:last], pairs.steps[row, first:last], pairs.changes[row, first:last]
         for i in range(last - first):
             new_step[i] = step * new_step[i]
@@ -189,9 +191,11 @@ def _combine_range(pairs, held, row, coefficients, gradient, start, stop, table)
     table : array of shape (n_pieces, 2)
         Output: products of the direction with the gradient and with itself, for each piece.
     """
-    n, whole = held.shape[0], np.empty(PIECE)
+    n = held.shape[0]
+    whole = np.empty(PIECE)
     for p in range(start, stop):
-        first, last = p * PIECE, min((p + 1) * PIECE, gradient.shape[0])
+        first = p * PIECE
+        last = min((p + 1) * PIECE, gradient.shape[0])
         now, own = gradient[first:last], whole[: last - first]
         for i in range(last - first):
             own[i] = coefficients[0] * now[i]
@@ -260,7 +264,8 @@ class CurvaturePairs:
         `gain` is the product of the step with the change of the gradient, divided by minus its product with the
         gradient before.
         """
-        row, keeps = self._row, gain > _FLAT
+        row = self._row
+        keeps = gain > _FLAT
         if keeps:
             self.held = [*self.held, row]
         n = len(self.held)
@@ -303,7 +308,8 @@ class CurvaturePairs:
 
     def _coefficients(self):
         """Return the coefficients of gradient, steps and changes in the product with the inverse Hessian."""
-        held, n = self.held, len(self.held)
+        held = self.held
+        n = len(self.held)
         if not held:
             return np.ones(1)
         places = np.ix_(held, held)

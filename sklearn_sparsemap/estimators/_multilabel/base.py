@@ -290,7 +290,8 @@ class LabelSetClassifier(
 
             return chosen if known is None else agree(chosen, known, graph, self.classes_, best)
         probabilities = self._probabilities(self._evidence(model, X, warn, marginals))
-        rule, cuts = self.decision_, self._current_threshold()
+        rule = self.decision_
+        cuts = self._current_threshold()
         if rule == "observed_sets":
             chosen = self._observed_sets().choose(probabilities, cuts)
         else:
@@ -326,7 +327,8 @@ class LabelSetClassifier(
 
     def _probabilities(self, evidence):
         """Return coherent probabilities of labels: array of shape (n_samples, n_labels)."""
-        probabilities, constraints = self._calibration.probabilities(evidence), self._graph.constraints
+        probabilities = self._calibration.probabilities(evidence)
+        constraints = self._graph.constraints
         return make_coherent(probabilities, implications(constraints)) if constraints else probabilities
 
     def _evidence(self, model, X, warn=False, marginals=None):
@@ -336,7 +338,8 @@ class LabelSetClassifier(
         hierarchy, scores are pooled as in training, where labels that contradict each other get their mean score.
         `marginals` are those of the labels, if they are known already.
         """
-        graph, scores = self._graph, self._finite(model.scores(X))
+        graph = self._graph
+        scores = self._finite(model.scores(X))
         if len(graph.edges):
             ends, shape = graph.edges.T, (graph.n_labels, graph.n_labels)
             one_way = sparse.csr_array((model.additional, ends), shape=shape)
@@ -435,7 +438,8 @@ class LabelSetClassifier(
             shadow = view_of(self)
             shadow._graph = LabelGraph(len(marginals), self._graph.edges)
             (free,) = shadow._marginals(self._learned.model, X)
-        table, row = [], sparse.csr_array(X)
+        table = []
+        row = sparse.csr_array(X)
         for j, label in enumerate(self.classes_.tolist()):
             amounts = self._amounts(row, j, marginals)
             features = [(i, amount) for source, i, amount in amounts if source == "feature"]
@@ -487,7 +491,9 @@ class LabelSetClassifier(
         difference : float
         terms : list of (name, label, whether it is predicted, amount)
         """
-        X, network, calibration = self._check_one(X), self._learned.model, self._calibration
+        X = self._check_one(X)
+        network = self._learned.model
+        calibration = self._calibration
         labels = self.classes_.tolist()
         evidence = self._evidence(network, X)
         (odds,) = calibration.log_odds(evidence)

@@ -106,8 +106,10 @@ def _binned(scores, gold, weights):
         return scores, weights * gold, weights
     sums = np.zeros((3, scores.shape[1], _N_BINS))
     for columns in blocks(scores.shape[1], len(scores), _CELLS):
-        values, weight = scores[:, columns], weights[:, columns].ravel()
-        lowest, n = values.min(axis=0), values.shape[1]
+        values = scores[:, columns]
+        weight = weights[:, columns].ravel()
+        lowest = values.min(axis=0)
+        n = values.shape[1]
         widths = np.maximum(values.max(axis=0) - lowest, np.finfo(np.float64).tiny) / _N_BINS
         bins = np.minimum((values - lowest) / widths, _N_BINS - 1).astype(np.int64) + _N_BINS * np.arange(n)
         terms = values.ravel() * weight, gold[:, columns].ravel() * weight, weight
@@ -169,7 +171,8 @@ def _descend(start, values_at, steps_at, lowest, highest):
     lowest, highest : arrays of shape (n_parameters, n_functions)
         Bounds.
     """
-    point, values = start, values_at(start)
+    point = start
+    values = values_at(start)
     for _ in range(_MAX_STEPS):
         steps = steps_at(point)
         steps *= np.minimum(1.0, _LONGEST_STEP / np.maximum(np.abs(steps).max(axis=0), _PRECISION))
@@ -181,7 +184,8 @@ def _descend(start, values_at, steps_at, lowest, highest):
                 break
             steps = np.where(rises, 0.5 * steps, steps)
         moved = np.where(rises, 0.0, tried - point)
-        point, values = point + moved, np.where(rises, values, tried_values)
+        point = point + moved
+        values = np.where(rises, values, tried_values)
         if np.abs(moved).max(initial=0.0) <= _PRECISION:
             break
     return point
@@ -193,7 +197,8 @@ def _softmax_slope(scores, gold, weights):
     The logarithm of the slope has a normal prior of variance 1.
     """
     spread = scores - scores.mean(axis=1)[:, None]
-    of_gold, weights = (spread * gold).sum(axis=1), weights[:, 0]
+    of_gold = (spread * gold).sum(axis=1)
+    weights = weights[:, 0]
 
     def values_at(steepness):
         slope = np.exp(steepness[0])

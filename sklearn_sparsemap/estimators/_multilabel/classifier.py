@@ -398,7 +398,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             the gold labels of no sample do. Also if `early_stopping` is the fraction of the samples to hold out, and
             validation samples are given.
         """
-        hidden, data, held_out = self._check_params(), (X, y), None
+        hidden = self._check_params()
+        data = (X, y)
+        held_out = None
         X, task = self._validate_fit(X, y, classes, sample_weight, first=True)
         if X_val is not None or y_val is not None:
             check_validation(self, X_val, y_val)
@@ -515,7 +517,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         if first:
             y, classes, named = begin_names(y, classes, self.constraints, partial)
         else:
-            y, named = self._in_order(y), self._named
+            y = self._in_order(y)
+            named = self._named
         y, known = read_known(y)
         X, gold, classes, single = validate_samples(
             self, X, y, reset=first, classes=classes, partial=partial, has_unknown=known is not None
@@ -624,7 +627,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     def _calibrate(self, evidence, task):
         """Calibrate probabilities on the evidence of held-out samples; return their log loss."""
-        gold, weights = dense(task.gold), task.label_weights
+        gold = dense(task.gold)
+        weights = task.label_weights
         if weights.any():
             unfitted = Calibration.unfitted(self._loss, gold.shape[1], self._single)
             self._calibration = unfitted.fit(evidence, gold, weights)
@@ -632,7 +636,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     def _store_label_sets(self, task, rule=None):
         """Store the label sets of fully known training samples, and the rule of decision="auto"."""
-        gold, weights = sparse.csr_array(task.gold, dtype=np.float64), task.weights
+        gold = sparse.csr_array(task.gold, dtype=np.float64)
+        weights = task.weights
         if task.known is not None:
             whole = np.flatnonzero(task.known.all(axis=1))
             gold, weights = gold[whole], weights[whole]

@@ -359,7 +359,8 @@ def informative_pairs(Y, weights):
         Pairs of labels whose mutual information is positive, in order.
     information : array of shape (n_pairs,)
     """
-    n, total = Y.shape[1], weights.sum()
+    n = Y.shape[1]
+    total = weights.sum()
     by_label = sparse.csr_array(Y.T)
     weighted = sparse.csr_array(Y.multiply(weights[:, None]))
     single = weights @ Y / total

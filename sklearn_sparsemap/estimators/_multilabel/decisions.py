@@ -92,7 +92,8 @@ def summed_scores(n_hits, n_predicted, n_gold, weights):
         Example F1, exact matches, correct labels, and predicted labels plus gold labels. The F1 of a sample with
         neither gold nor predicted labels is 1.
     """
-    n_labels, right = n_predicted + n_gold, (n_hits == n_predicted) & (n_hits == n_gold)
+    n_labels = n_predicted + n_gold
+    right = (n_hits == n_predicted) & (n_hits == n_gold)
     return np.stack([weights @ values for values in (example_f1(n_hits, n_labels), right, n_hits, n_labels)])
 
 
@@ -254,7 +255,9 @@ class ObservedLabelSets:
 
     def _best(self, sums, threshold):
         """Return the best set for each sample, from the sums of the log odds of its labels."""
-        best, unsure, likely = np.empty(len(sums), np.int64), [], []
+        best = np.empty(len(sums), np.int64)
+        unsure = []
+        likely = []
         # Blocks of this size fit into the processor's cache.
         size = max(_AT_ONCE, _CACHED // len(self.sizes))
         for start in range(0, len(sums), size):
@@ -369,7 +372,10 @@ class Tuning:
         self.thresholds = {rule: GRID if rule == "threshold" else SET_GRID for rule in rules}
         if threshold != "auto":
             self.thresholds = dict.fromkeys(self.thresholds, np.array([threshold], float))
-        self.decay, self.totals, self.weight, self.at_half = decay, {}, 0.0, np.zeros(4)
+        self.decay = decay
+        self.totals = {}
+        self.weight = 0.0
+        self.at_half = np.zeros(4)
 
     def add(self, probabilities, gold, weights, sets=None):
         """Add samples; `sets` are the `ObservedLabelSets` of other samples.

@@ -121,7 +121,9 @@ class NetworkComparison:
 
         If it is not after the first epochs, or if training diverges, training ends there.
         """
-        most, done, lowest = self.learner.max_iter, min(self.n_first, self.learner.max_iter), np.inf
+        most = self.learner.max_iter
+        done = min(self.n_first, self.learner.max_iter)
+        lowest = np.inf
         linear_losses = self._losses(self.linear_evidence)
         if not self._run_epochs(done):
             return False
@@ -131,7 +133,8 @@ class NetworkComparison:
             if lowest == np.inf and least_gain(linear_losses - losses, self.task.weights) <= 0.0:
                 return False
             if losses.sum() < (1.0 - MIN_DECREASE) * lowest:
-                lowest, self.n_epochs = losses.sum(), done
+                lowest = losses.sum()
+                self.n_epochs = done
                 self.held_out = evidence, self.task, self.sets
             more = min(_STRIDE, most - done)
             if not more or done - self.n_epochs >= 2 * _STRIDE or not self._run_epochs(more):
@@ -150,7 +153,9 @@ class NetworkComparison:
 
     def _losses(self, evidence):
         """Return the log loss of each held-out sample, calibrated on the other half of them."""
-        estimator, gold, weights = self.estimator, dense(self.task.gold), self.task.label_weights
+        estimator = self.estimator
+        gold = dense(self.task.gold)
+        weights = self.task.label_weights
         losses = np.empty(len(evidence))
         halves = slice(0, None, 2), slice(1, None, 2)
         for half, other in (halves, halves[::-1]):
@@ -212,7 +217,8 @@ class LBFGSCrossValidation:
     def __init__(self, estimator, X, task, compares=False):
         self.estimator, self.watch, self.compares, self._data = estimator, {}, compares, (X, task)
         self.X, self.task, self.folds = in_folds(X, task)
-        self.gold, self.task.gold = self.task.gold, self.task.gold.astype(bool).toarray()
+        self.gold = self.task.gold
+        self.task.gold = self.task.gold.astype(bool).toarray()
         self.training_part = self.task
         self.tol = _LBFGS_TOL if estimator.tol is None else estimator.tol
         max_iter = _LBFGS_MAX_ITER if estimator.max_iter is None else estimator.max_iter
@@ -226,12 +232,15 @@ class LBFGSCrossValidation:
         X, task = self.X, self.task
         alpha, _ = pair_of(self.estimator.alpha, None)
         usual = _STRENGTH * total_variance(X.values, task.weights) / np.sqrt(task.weights.sum())
-        start, self.evidence = LinearModel.zeros(X.values.shape[1], task.n_outputs, 0), None
+        start = LinearModel.zeros(X.values.shape[1], task.n_outputs, 0)
+        self.evidence = None
         self.alpha = usual if alpha == "auto" else alpha
         if self.folds:
             alphas = [usual * factor for factor in PATH] if alpha == "auto" else [alpha]
             parts = [(task.take(train), X[train], X[held]) for train, held in self.folds]
-            models, losses, results = [start] * len(parts), [], []
+            models = [start] * len(parts)
+            losses = []
+            results = []
             for self.alpha in try_strengths(alphas, losses, results):
                 loss, own = self._evaluate(parts, models, f"strength {len(losses) + 1} of at most {len(alphas)}")
                 losses.append(loss)
@@ -340,7 +349,9 @@ class AdamTraining:
 
     def finish(self):
         """Calibrate, choose rule and threshold of the fitted estimator, and store the label sets of all samples."""
-        estimator, rule, held_out = self.estimator, None, self._scored_samples()
+        estimator = self.estimator
+        rule = None
+        held_out = self._scored_samples()
         if held_out is not None:
             estimator._calibrate(*held_out[:2])
         if estimator._tunes_threshold():
@@ -363,7 +374,8 @@ class AdamTraining:
             return self.comparison.held_out
         if self.held_out:
             X, task = self.held_out
-            evidence, sets = estimator._evidence(estimator._learned.model, X), estimator._sets
+            evidence = estimator._evidence(estimator._learned.model, X)
+            sets = estimator._sets
         else:
             X, whole, folds = in_folds(self.X, self.whole, _TWIN_FOLDS)
             if not folds:
@@ -382,7 +394,8 @@ class AdamTraining:
     def _hold_out(self, X, task, rng):
         """Split off the held-out samples, if any; return the others."""
         estimator = self.estimator
-        stops, fraction = estimator.early_stopping, held_out_fraction(estimator) or estimator.validation_fraction
+        stops = estimator.early_stopping
+        fraction = held_out_fraction(estimator) or estimator.validation_fraction
         n_held = int(np.ceil(fraction * len(X))) if stops or estimator._tunes_threshold() else 0
         if not n_held or (not stops and n_held < _MIN_HELD_OUT):
             return X, task

@@ -268,7 +268,8 @@ def _fit_all(model, X, y, budgets, unit, n_jobs):
 
 def _reported(each, method, X, y, k, budgets):
     """Fit the model of a budget, and report it; its epochs are reported with verbose=2."""
-    verbose, each.verbose = each.verbose, max(0, each.verbose - 1)
+    verbose = each.verbose
+    each.verbose = max(0, each.verbose - 1)
     getattr(each, method)(X, y)
     each.verbose = verbose
     report(each, "budget", k + 1, len(budgets), f", {each.n_nonzero_coefs_} weights")

@@ -173,7 +173,8 @@ def stability_selection(
 
 def _fit_part(each, X, y, part, k, n_parts):
     """Fit a model to a part, and report it; its epochs are reported with verbose=2."""
-    verbose, each.verbose = each.verbose, max(0, each.verbose - 1)
+    verbose = each.verbose
+    each.verbose = max(0, each.verbose - 1)
     each.fit(_safe_indexing(X, part), _safe_indexing(y, part))
     each.verbose = verbose
     report(each, "part", k + 1, n_parts)

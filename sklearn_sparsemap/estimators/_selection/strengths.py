@@ -295,7 +295,10 @@ n_jobs
         names = set(StructuredGroupLasso().get_params()) - {"alpha", "warm_start"}
         model = StructuredGroupLasso(**{name: getattr(self, name) for name in names})
         self.alphas_ = StrengthPath(model, X, y, sample_weight).strengths(self.alphas, self.n_alphas, self.eps)
-        scorer, columns, sizes, selected = check_scoring(model, self.scoring), [], [], []
+        scorer = check_scoring(model, self.scoring)
+        columns = []
+        sizes = []
+        selected = []
         for train, X_train, y_train, X_test, y_test in splits_of(self, X, y, self.cv, self):
             weights = None if sample_weight is None else _safe_indexing(np.asarray(sample_weight), train)
             path = StrengthPath(model, X_train, y_train, weights)

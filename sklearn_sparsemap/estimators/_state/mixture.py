@@ -140,7 +140,8 @@ def _union(first, second):
     """Return the union of the pairs of two partial mixtures, and the sums of their slots."""
     if np.array_equal(first.indices, second.indices):
         return first.indices, {name: values + second.pairs[name] for name, values in first.pairs.items()}
-    indices, found = np.union1d(first.indices, second.indices), {}
+    indices = np.union1d(first.indices, second.indices)
+    found = {}
     at = [np.searchsorted(indices, state.indices) for state in (first, second)]
     for name in first.pairs:
         blank = BLANK.get(name, 0.0)

@@ -133,7 +133,8 @@ def _read_store(optimizer):
         dense["sums"] = clock * store.values[:n] - store.sums[:n]
         pairs["sums"] = (store.values[at] * so_far - store.sums[at]).astype(dtype, copy=False)
     if optimizer.state_name in _WITH_SQUARES:
-        dense["squares"], pairs["squares"] = store.state[:n].copy(), store.state[at]
+        dense["squares"] = store.state[:n].copy()
+        pairs["squares"] = store.state[at]
     return {
         "optimizer": optimizer.state_name,
         "shape": optimizer.sizes[:2],

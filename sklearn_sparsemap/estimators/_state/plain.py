@@ -48,7 +48,9 @@ def _arguments_of_tree(tree):
 def _make_tuning(thresholds=None, decay=1.0, totals=None, weight=0.0, _plain=None, _weight=0.0):
     """Make a comparison of thresholds. Early files have sums of two scores, for the rule "threshold"."""
     if _plain is not None:
-        thresholds, totals, weight = {"threshold": GRID}, {"threshold": np.concatenate([_plain, 0.0 * _plain])}, _weight
+        thresholds = {"threshold": GRID}
+        totals = {"threshold": np.concatenate([_plain, 0.0 * _plain])}
+        weight = _weight
     tuning = Tuning(thresholds, decay=decay)
     tuning.thresholds, tuning.totals = (
         {OLD_RULES.get(rule, rule): array for rule, array in arrays.items()} for arrays in (thresholds, totals)

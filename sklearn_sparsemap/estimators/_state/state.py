@@ -111,7 +111,8 @@ class TrainingState:
 
         Kernels rely on all indices being within `shape`.
         """
-        dtype, of_pairs = self.dtype, self.optimizer in _OF_PAIRS
+        dtype = self.dtype
+        of_pairs = self.optimizer in _OF_PAIRS
         shapes = [self.shape] if of_pairs else self.shape
         if not all(isinstance(n, Integral) and n >= 0 for shape in shapes for n in shape):
             raise ValueError(f"shape must hold numbers of features and outputs; got {self.shape!r}")

@@ -546,7 +546,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     @intercept_.setter
     @in_turn
     def intercept_(self, values: ArrayLike) -> None:
-        known, values = self._current.intercept, self._by_labels("intercept_", values)
+        known = self._current.intercept
+        values = self._by_labels("intercept_", values)
         self._edit(intercept=check_weights("intercept_", values, known.shape).astype(known.dtype, copy=False))
 
     transitions_ = _learned_scores("transitions")
@@ -655,7 +656,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
     def _task(self, X):
         """Return the task of the samples to predict that have rows."""
-        structure, n_outputs = self._structure, len(self._learned.model.intercept)
+        structure = self._structure
+        n_outputs = len(self._learned.model.intercept)
         if not structure.labelled:
             n_outputs = structure.row_outputs or 1
         X = X if X.lengths.all() else rows_only(X)
@@ -676,7 +678,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         of_empty : object, default=None
             The result of a sample without rows.
         """
-        task, results = self._task(X), []
+        task = self._task(X)
+        results = []
         if X.indptr[-1]:
             scores, additional = self._scores(task, X, self._learned.model, argmax, known)
             with explain_infeasible(np.flatnonzero(X.lengths), known, self.constraints):
@@ -822,7 +825,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
     def _begin(self, structure, classes):
         """Set the structure, loss and classes of the model."""
-        self._structure, self._loss = structure, pair_of(self.loss, None)[0]
+        self._structure = structure
+        self._loss = pair_of(self.loss, None)[0]
         if classes is not None:
             self.classes_ = classes
         elif hasattr(self, "classes_"):

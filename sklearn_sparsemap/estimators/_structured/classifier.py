@@ -424,7 +424,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             model = model.dense() if solver == "lbfgs" else model
         else:
             model = zero_weights(task, X.values, solver)
-        held_out, is_given = None, X_val is not None or y_val is not None
+        held_out = None
+        is_given = X_val is not None or y_val is not None
         if is_given:
             check_validation(self, X_val, y_val)
         elif self.early_stopping:
@@ -588,7 +589,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """Split off the held-out samples; return X, gold and task of the others, and arguments of `_validation`."""
         rng = check_random_state(self.random_state)
         train, held = hold_out(self, len(X), rng, gold if structure.is_flat else None)
-        X_held, gold_held, held_task = X[held], gold[held], task.take(held)
+        X_held = X[held]
+        gold_held = gold[held]
+        held_task = task.take(held)
         weights = held_task.weights if held_task.weights.any() else np.ones(len(held))
         if not task.weights[train].any():
             raise ValueError("all samples with a positive weight are held out; hold out a smaller fraction")

@@ -87,7 +87,8 @@ def predict_few(model, X, map_time_limit):
         The structures, with the numbers of labels. None if the samples are many, or of another form, or if any check
         fails. `predict` then goes the way of all samples, which raises the errors.
     """
-    structure, n_jobs = vars(model).get("_structure"), model.n_jobs
+    structure = vars(model).get("_structure")
+    n_jobs = model.n_jobs
     if structure is None or structure.uses_graphs or structure.is_flat or not structure.fixed_size:
         return None
     if n_jobs is not None and (type(n_jobs) is not int or n_jobs == 0):
@@ -102,7 +103,8 @@ def predict_few(model, X, map_time_limit):
     n_features, n_outputs, n_additional = weights.sizes
     if rows.shape[1] != n_features or (not structure.labelled and n_outputs != (structure.row_outputs or 1)):
         return None
-    scores, additional = _scores(rows, weights), weights.additional + model._mask
+    scores = _scores(rows, weights)
+    additional = weights.additional + model._mask
     if scores is None or not _are_within(additional, LARGEST_SCORE / max(n_additional, 1), True):
         return None
     try:

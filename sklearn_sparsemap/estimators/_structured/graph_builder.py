@@ -225,7 +225,8 @@ class FixedGraph(GraphBuilder):
         shapes = list(self.graph.shapes.values())
         if X.shapes is None or len(shapes) != 1:
             return self.graph
-        found, is_single = tuple(X.shapes[i].tolist()), not self.graph.n_states
+        found = tuple(X.shapes[i].tolist())
+        is_single = not self.graph.n_states
         wanted = shapes[0] if is_single else shapes[0][:-1]
         if found not in (wanted, shapes[0]):
             raise ValueError(

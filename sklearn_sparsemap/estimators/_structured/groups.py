@@ -205,7 +205,8 @@ def column_scales(X):
     if full.any() and X.shape[0]:
         if sparse.issparse(X):
             # Indexing would allocate an array over all columns.
-            rows, is_full = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), full[which]
+            rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+            is_full = full[which]
             values = np.zeros((X.shape[0], np.count_nonzero(full)))
             places = np.cumsum(full) - 1
             np.add.at(values, (rows[is_full], places[which[is_full]]), X.data[is_full])

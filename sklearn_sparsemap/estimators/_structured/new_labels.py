@@ -33,7 +33,8 @@ def add_labels(estimator, structure, y, classes):
     labels = sorted_labels([*known, *given, *(label for label in flat_labels(y) if label is not None)])
     if known and len(labels) > len(known):
         estimator._check_whole()
-        positions, shapes_of = codes_of(known, labels), estimator._structure.learned_shapes
+        positions = codes_of(known, labels)
+        shapes_of = estimator._structure.learned_shapes
         state = _with_more_outputs(estimator.get_training_state(), positions, len(labels), shapes_of)
         mask = 0.0 if estimator.constraints is None else estimator._transition_mask(structure, labels).mask()
         state.attributes = state.attributes | {"classes_": labels, "_mask": mask}

@@ -45,7 +45,8 @@ class HeldOutPart:
     """
 
     def __init__(self, estimator, task, X, gold, train, held):
-        self.estimator, part = estimator, task.take(train)
+        self.estimator = estimator
+        part = task.take(train)
         part.weights = relative(part.weights)
         solver, _ = pair_of(estimator.solver, None)
         start = zero_weights(part, X.values, solver)

@@ -453,7 +453,8 @@ default=None
         task, X = self._validate_finalize(X, y, sample_weight)
         # Other threads may read the stream's model meanwhile.
         self._learned = self._learned.apart()
-        is_stream, earlier = self._learned.optimizer is not None, self._learned.final
+        is_stream = self._learned.optimizer is not None
+        earlier = self._learned.final
         first = self._learned.optimizer if is_stream else self._make_optimizer()
         self._configure(first)
         exceeds = first.exceeds
@@ -524,7 +525,8 @@ default=None
         if first:
             self._init_state(structure, classes, X)
             optimizer = self._new_optimizer(task.n_outputs, task.n_additional)
-            self.n_iter_, self._losses = 0, BoundedCurve(mean_of)
+            self.n_iter_ = 0
+            self._losses = BoundedCurve(mean_of)
         else:
             optimizer = self._make_optimizer() if self._learned.optimizer is None else self._learned.optimizer
         optimizer.set_average(self.average)
@@ -583,7 +585,8 @@ default=None
         norms : array, default=None
             See `warn_of_sizes`.
         """
-        first, debiases = self._learned.optimizer, self._has_penalty and self.debias is not None
+        first = self._learned.optimizer
+        debiases = self._has_penalty and self.debias is not None
         n_epochs = self.max_iter + debiases * self.debias_max_iter
         monitor = self.monitor_class(self, Progress(self, *data, n_epochs))
         self._configure(first, n_samples)
@@ -732,7 +735,8 @@ default=None
         first, last = optimizers[0], optimizers[-1]
         model = wide_model(last, self.n_features_in_, self._weight_budget)
         vars(self).update(self._ended_phases(monitor.losses, first, last, model))
-        self.validation_scores_, self.n_iter_ = list(monitor.scores), monitor.n_iter
+        self.validation_scores_ = list(monitor.scores)
+        self.n_iter_ = monitor.n_iter
 
     @property
     def selected_groups_(self) -> NDArray[np.int64]:

@@ -42,7 +42,8 @@ class TransitionMask:
     """
 
     def __init__(self, constraints, classes):
-        self.constraints, self.labels = constraints, [*classes.tolist(), None]
+        self.constraints = constraints
+        self.labels = [*classes.tolist(), None]
         self.pairs = np.zeros((len(self.labels), len(self.labels)), bool)
         if isinstance(constraints, str):
             self._forbid_by_scheme(constraints)
@@ -95,7 +96,8 @@ class TransitionMask:
         codes : RaggedArray of int
         """
         # Each sequence, with its sides: sample i has one more pair than steps.
-        first, side = codes.indptr[:-1], len(self.labels) - 1
+        first = codes.indptr[:-1]
+        side = len(self.labels) - 1
         before = np.insert(codes.values, first, side)
         after = np.insert(codes.values, codes.indptr[1:], side)
         wrong = np.flatnonzero((before != UNKNOWN) & (after != UNKNOWN) & self.pairs[before, after])

@@ -12,7 +12,8 @@ _SHOWN = 3
 
 def norms_before_shrinking(estimator, task, X):
     """Return the norms of groups before the first shrinkage if the selection depends on group sizes, else None."""
-    weights, (budget, unit) = estimator.group_weights, pair_of(estimator.budget, "groups")
+    weights = estimator.group_weights
+    budget, unit = pair_of(estimator.budget, "groups")
     if not isinstance(weights, str) or weights == "uniform" or budget is None or unit != "groups":
         return None
     optimizer = estimator._new_optimizer(task.n_outputs, task.n_additional)

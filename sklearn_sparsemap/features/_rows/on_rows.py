@@ -148,7 +148,8 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
             If the transformer needs a fit, and there was none.
         """
         check_is_fitted(self)
-        rows, transformer = SampleRows(X), self._fitted_transformer
+        rows = SampleRows(X)
+        transformer = self._fitted_transformer
         if not rows.indptr[-1] and hasattr(self, "_n_columns"):
             # Transformers of scikit-learn refuse arrays without rows.
             return self._give(rows.cut(np.zeros((0, self._n_columns)), transformer))

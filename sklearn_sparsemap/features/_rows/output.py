@@ -45,7 +45,8 @@ class RaggedTransformer(TransformerMixin, DocLinkMixin, PickleMixin, BaseEstimat
         library = getattr(self, "_sklearn_output_config", {}).get("transform", by_default)
         if library == "default":
             return rows
-        values, names = rows.values, [str(name) for name in self.get_feature_names_out()]
+        values = rows.values
+        names = [str(name) for name in self.get_feature_names_out()]
         if library == "pandas":
             import pandas as pd
 

@@ -203,12 +203,14 @@ def _read(buffer, counts, atoms, forms, values, form_of, own):
     # After the protocol, the frame if any, and the list of tokens.
     at = np.int64(12 if buffer[2] == _FRAME else 3)
     while True:
-        code, at = buffer[np.uint64(at)], at + 1
+        code = buffer[np.uint64(at)]
+        at = at + 1
         if _SKIPPED[code] >= 0:
             at += _SKIPPED[code]
         elif code == _STRING or code == _LONG_STRING:  # noqa: SIM109
             width = 1 if code == _STRING else 4
-            n, at = _integer(buffer, at, width), at + width
+            n = _integer(buffer, at, width)
+            at = at + width
             if is_key:
                 if n_own == len(own):
                     return False
@@ -243,7 +245,8 @@ def _read(buffer, counts, atoms, forms, values, form_of, own):
                 counts[_TOKENS] += 1
             if code == _STOP:
                 return True
-            n_own, is_open = np.int64(0), True
+            n_own = np.int64(0)
+            is_open = True
         else:
             n = _read_number(buffer, at, code, number, bits)
             if n < 0 or is_key or counts[_VALUES] == len(values):

@@ -177,7 +177,8 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         return rows
 
     def _rows(self, pairs, columns=None):
-        n_columns, (groups, names) = self.n_features_out_, self._column_groups()
+        n_columns = self.n_features_out_
+        groups, names = self._column_groups()
         if self.n_features is None:
             columns = np.fromiter(map(self._vocabulary.get, pairs.names, repeat(-1)), np.int32, len(pairs.names))
         else:

@@ -105,7 +105,8 @@ def keep_entries(codes, row_ptr, columns, kept_ptr, indices, places):
     n : int
         Number of entries that are kept; minus this number minus 1 if the columns of a row do not ascend.
     """
-    n, ascends = np.int64(0), True
+    n = np.int64(0)
+    ascends = True
     kept_ptr[0] = 0
     for r in range(len(row_ptr) - 1):
         before = np.int32(-1)
@@ -165,7 +166,8 @@ class TokenPairs:
         values, numbers, form_of, forms = found
         row_ptr = np.concatenate([[0], np.cumsum(np.fromiter(map(len, forms), np.int64, len(forms))[form_of])])
         by_form = len(forms) <= max(_MAX_FORMS, len(tokens) // _TOKENS_PER_FORM)
-        order, ranked = np.arange(len(tokens)), forms
+        order = np.arange(len(tokens))
+        ranked = forms
         if by_form:
             order = np.argsort(form_of, kind="stable")
             # Attributes as the most frequent form has them, then by appearance.
@@ -178,7 +180,8 @@ class TokenPairs:
         places = [sorted(range(len(own)), key=own.__getitem__) if by_form else range(len(own)) for own in ranks]
         sorted_ranks = [own[place] for own, sorted_places in zip(ranks, places) for place in sorted_places]
         flat = _row_ptr(forms), np.array(sorted_ranks, np.int64), np.array(list(chain.from_iterable(places)), np.int64)
-        self.row_ptr, self.codes = row_ptr, np.empty(len(values), np.int64)
+        self.row_ptr = row_ptr
+        self.codes = np.empty(len(values), np.int64)
         pairs = np.empty(len(values), np.uint64)
         pairs = pairs[: _number(_SECRET, order, form_of, *flat, values, row_ptr, self.codes, pairs)].astype(np.int64)
         if by_form:

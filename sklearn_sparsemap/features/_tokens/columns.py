@@ -57,9 +57,11 @@ class Columns:
         columns : int32 array of shape (n_tokens * n_templates,)
             Row by row; -1 for n-grams that have no column.
         """
-        places, n_templates = encoded.token_indices, len(self.plan.templates)
+        places = encoded.token_indices
+        n_templates = len(self.plan.templates)
         hashes = hash_codes(self.plan, encoded.codes, encoded.values, self.hash_key)
-        atoms, tables = self.plan.side("head", encoded.n_positions), self.tables
+        atoms = self.plan.side("head", encoded.n_positions)
+        tables = self.tables
         columns = np.empty(len(places) * n_templates, dtype=np.int32)
 
         def find_range(start, stop):
@@ -135,7 +137,9 @@ class Vocabulary(Columns):
 
     def check(self):
         """Raise ValueError unless kernels may read the arrays, and each column has an n-gram of its own."""
-        plan, firsts, n_positions = self.plan, self.firsts, self._n_positions()
+        plan = self.plan
+        firsts = self.firsts
+        n_positions = self._n_positions()
         if not len(self.codes) == len(self.values) == len(plan.fields):
             raise ValueError(f"codes and values must be those of the fields {plan.fields}")
         for codes, values in zip(self.codes, self.values):

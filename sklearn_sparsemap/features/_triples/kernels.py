@@ -53,7 +53,8 @@ def _fill_siblings(triples, h, n_side, step, totals, indices, end, row_ends):
     for before in range(n_side + 1):
         sib = h + step * before
         for j in range(n_side + 1):
-            mod, is_end = h + step * (j + 1), j == n_side
+            mod = h + step * (j + 1)
+            is_end = j == n_side
             relation = relation_of(sib, sib + step) if is_end else relation_of(sib, mod)
             for t in range(heads.shape[1] if j >= before else 0):
                 total = heads[h, t] + sibs[sib if before > 0 else 0, t] + mods[0 if is_end else mod, t]

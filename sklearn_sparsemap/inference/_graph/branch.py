@@ -144,7 +144,8 @@ class _TableBranching:
 
     def round(self, u, joint):
         """Round marginals, then change single values while the score rises; return the assignment and its value."""
-        nodes, tables = self.tables.nodes.tolist(), self.tables
+        nodes = self.tables.nodes.tolist()
+        tables = self.tables
         allowed = np.where(self.scores > 0.5 * FORBIDDEN, u, -1.0)
         values = [int(allowed[a:b].argmax()) for a, b in pairwise(nodes)]
         for _ in range(_MAX_SWEEPS):

@@ -198,7 +198,8 @@ class ClippedSample:
 
 def _clipped_samples(problems, i, unit):
     """Return the clipped samples for sample `i`, in the order of the attempts; see `Clipping` for `unit`."""
-    original, given = problems.scores[i], problems.additional[min(i, len(problems.additional) - 1)]
+    original = problems.scores[i]
+    given = problems.additional[min(i, len(problems.additional) - 1)]
     layout = problems.layout
     scores, shifts = _shift(layout.arrays, original)
     sizes = np.abs(np.concatenate([scores[original != FORBIDDEN], given]))

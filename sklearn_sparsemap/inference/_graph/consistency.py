@@ -26,7 +26,8 @@ def rule_out(problems):
     guilty : float array of shape (n_samples, n_links)
         1.0 at the links of tables with the values that they have ruled out.
     """
-    n, tables = len(problems.scores), problems.layout.tables
+    n = len(problems.scores)
+    tables = problems.layout.tables
     contradicted = np.zeros(n, bool)
     guilty = np.zeros((n, len(problems.layout.arrays.links)))
     allowed = problems.scores > 0.5 * FORBIDDEN
@@ -40,7 +41,8 @@ def rule_out(problems):
     rows = tables.messages[edge] + within // n_values[edge]
     columns = tables.messages[edge] + within % n_values[edge] + n_values[edge]
     for i in range(n):
-        values, cells = allowed[i], free[min(i, len(free) - 1)]
+        values = allowed[i]
+        cells = free[min(i, len(free) - 1)]
         for _ in range(_MAX_ROUNDS):
             contradicted[i] = not np.logical_or.reduceat(values, tables.nodes[:-1]).all()
             used = cells & values[tables.values[rows]] & values[tables.values[columns]]

@@ -85,12 +85,15 @@ class AssignmentProgram:
     """
 
     def __init__(self, problem, start, known, multipliers=None):
-        self._problem, arrays, forbidden = problem, problem.layout.arrays, problem.scores[0] < 0.5 * FORBIDDEN
+        self._problem = problem
+        arrays = problem.layout.arrays
+        forbidden = problem.scores[0] < 0.5 * FORBIDDEN
         self.start = np.where(forbidden, 0.0, start)
         self._pair_indices = arrays.additional_ptr[arrays.pairs]
         self._ends, self._signs, self._off = arrays.pair_ends, arrays.pair_signs, 0.5 * (1.0 - arrays.pair_signs)
         pair_scores = problem.additional[0][self._pair_indices]
-        used, self._rows = np.flatnonzero(pair_scores), problem.layout.whole_rows
+        used = np.flatnonzero(pair_scores)
+        self._rows = problem.layout.whole_rows
         if multipliers is None:
             multipliers = np.zeros(len(self._rows.low) + len(pair_scores))
         self.zero_one = ZeroOne(

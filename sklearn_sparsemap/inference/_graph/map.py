@@ -112,7 +112,8 @@ def best_assignments(problems, n_jobs=None, tol=1e-9, map_time_limit=MAP_TIME_LI
 
 def _best_of_chunk(problems, n_jobs, tol, time_limit):
     """Find the best assignments of a few samples; see `best_assignments`."""
-    n, shape = len(problems.scores), problems.scores.shape
+    n = len(problems.scores)
+    shape = problems.scores.shape
     out = Assignments(
         *(np.empty(shape, bool), np.empty(n), np.empty(n, bool), np.empty(n), np.empty(shape)),
         *(np.empty(n), np.empty(n, bool)),
@@ -123,7 +124,8 @@ def _best_of_chunk(problems, n_jobs, tol, time_limit):
         time_limit /= clipping.n_attempts
     while len(rows):
         relaxed, best, integral, bounds, *losses = _relax_and_search(clipping.clip(rows), n_jobs, tol, time_limit)
-        values, exact = best.objective, np.ones(len(rows), bool)
+        values = best.objective
+        exact = np.ones(len(rows), bool)
         for k, i in enumerate(rows.tolist()):
             exact[k] = clipping.is_exact(i, *((each.marginals[k], each.joint[k]) for each in (relaxed, best)))
             if exact[k] and clipping.is_clipped(i) and np.isfinite(values[k]):
@@ -210,7 +212,8 @@ def _relax_and_search(problems, n_jobs, tol, time_limit, max_nodes=None):
                 bounds[k] = _bounds(relaxed.take([k]))[0]
         found = _search(one, relaxed.take([k]), bounds[k], tol, _deadline(began, time_limit), max_nodes)
         best.marginals[k], best.joint[k], value, bound = found.u, found.joint, found.value, found.bound
-        best.objective[k], bounds[k] = value, max(min(bounds[k], bound), value)
+        best.objective[k] = value
+        bounds[k] = max(min(bounds[k], bound), value)
         if value < bound and bounds[k] - value > tol * min(sizes[k], abs(value)):
             losses[k], after_nodes[k] = bounds[k] - value, found.after_nodes
         if bound == -np.inf:
@@ -250,7 +253,8 @@ def _relax_large(problems, sizes, tol, n_jobs, deadline):
     Its value is then that of an assignment, which `assign_exactly` finds in about the time of sorting the scores. The
     proximal point method needs many steps if scores are close to each other.
     """
-    layout, n = problems.layout, len(problems.scores)
+    layout = problems.layout
+    n = len(problems.scores)
     if layout.n_variables < _LARGE or len(layout.arrays.pairs) or layout.has_scored_parts:
         return relax(problems, tol, n_jobs, deadline=deadline, sizes=sizes)
     out = empty_solutions(layout, n)
@@ -355,7 +359,8 @@ def _solve_consistent(solver, problems, sizes):
     problems, contradicted, guilty = rule_out(problems)
     if not contradicted.any():
         return solver.solve(problems, None, sizes)
-    out, consistent = empty_solutions(problems.layout, len(sizes), solver.keep), ~contradicted
+    out = empty_solutions(problems.layout, len(sizes), solver.keep)
+    consistent = ~contradicted
     out.statistics[contradicted, STATUS] = INFEASIBLE
     if solver.keep == "all":
         out.links[contradicted] = guilty[contradicted]
@@ -419,7 +424,8 @@ def _search(problem, relaxed, bound, tol, deadline, max_nodes):
         size = max(problem.sizes()[0], _MIN_SIZE)
         *found, after_nodes = branch(problem, u, relaxed.joint[0], bound, tol, size, relax, deadline)
         return Assignment(*found, np.inf, after_nodes)
-    known, scores = problem.certain()[0], problem.scores[0]
+    known = problem.certain()[0]
+    scores = problem.scores[0]
     start = np.where(known, scores > 0.0, u > 0.5).astype(np.float64)
     if layout.only_pairs and gap <= INTEGRAL * np.abs(scores[~known]).min(initial=np.inf):
         # Roof duality: if all factors are pairs, an optimal assignment agrees with the integral values of the

@@ -126,7 +126,8 @@ def lp_sparsemap(
     n = sum(len(problems.scores) for problems in batches)
     if warm_start is not None:
         warm_start = _check_warm_start(warm_start, n)
-    solved, again = [], partial(solve_again, solver=solver)
+    solved = []
+    again = partial(solve_again, solver=solver)
     for problems in batches:
         warm = None if warm_start is None else _warm(warm_start, problems)
         method = choose_solver(problems.layout, solver)
@@ -160,7 +161,8 @@ def _fits(result, layout):
 
 def _warm(results, problems):
     """Check the results for a warm start of these samples; return their multipliers and link variables."""
-    layout, numbers = problems.layout, [max(i, 0) for i in problems.numbers.tolist()]
+    layout = problems.layout
+    numbers = [max(i, 0) for i in problems.numbers.tolist()]
     results = [results[i] for i in numbers]
     for i, result in zip(numbers, results):
         same = isinstance(result, LPSparseMAPResult) and result._layout.graph is layout.graph
@@ -188,9 +190,11 @@ def check_graph_options(options):
 def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9, map_time_limit=MAP_TIME_LIMIT):
     """Find the best assignment; see `map_inference`."""
     batches, many = problems_by_graph(graph, scores, additional)
-    results, late = [None] * sum(len(problems.scores) for problems in batches), {}
+    results = [None] * sum(len(problems.scores) for problems in batches)
+    late = {}
     for problems in batches:
-        best, shape = problems.map(n_jobs, tol, map_time_limit), problems.layout.shape_variables
+        best = problems.map(n_jobs, tol, map_time_limit)
+        shape = problems.layout.shape_variables
         late |= problems.late_of(best)
         for i, structure, value, integral, bound, u, *_ in zip(problems.numbers, *best):
             results[i] = GraphMAPResult(shape(structure), float(value), bool(integral), float(bound), shape(u))

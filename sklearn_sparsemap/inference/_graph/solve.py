@@ -140,8 +140,10 @@ class GraphSolver(NamedTuple):
 
     def run(self, problems, warm=None, use_small=True):
         """Solve samples by the kernels, from a warm start or from zero; `use_small` allows those of small graphs."""
-        layout, n = problems.layout, len(problems.scores)
-        arrays, out = layout.arrays, empty_solutions(layout, n, self.keep)
+        layout = problems.layout
+        n = len(problems.scores)
+        arrays = layout.arrays
+        out = empty_solutions(layout, n, self.keep)
         start = _NO_START if warm is None else warm[0] if self.method in BY_MULTIPLIERS else warm[1]
         if warm is not None and self.method not in (*BY_MULTIPLIERS, "tables"):
             start = start[:, : len(arrays.links)]
@@ -151,7 +153,8 @@ class GraphSolver(NamedTuple):
         limits = np.array([min(int(self.max_iter), np.iinfo(np.int64).max), MAX_STRUCTURE_CALLS])
         # If links are not kept, the time of a sample depends on its fractional pairs.
         n_links = len(arrays.links) if self.keep == "all" else len(arrays.pairs) // 10
-        costs, n_steps = np.full(n, layout.n_variables + n_links), None
+        costs = np.full(n, layout.n_variables + n_links)
+        n_steps = None
         with ends_at(self.deadline, limits):
             if self.method == "newton" and layout.matching is not None:
                 # Newton's method then only verifies the multipliers, or detects infeasibility.
@@ -194,7 +197,8 @@ def _matching_multipliers(layout, scores, warm, limits, costs, n_jobs):
 
 def empty_solutions(layout, n, keep="all"):
     """Allocate solutions of `n` samples."""
-    arrays, everything = layout.arrays, keep == "all"
+    arrays = layout.arrays
+    everything = keep == "all"
     dual = len(arrays.row_bounds) + len(arrays.pairs), len(arrays.links)
     sizes = layout.n_variables, *(everything * size for size in (layout.n_additional, *dual)), 5
     return GraphSolutions(*(np.zeros((n, size)) for size in sizes))

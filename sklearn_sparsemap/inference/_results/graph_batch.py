@@ -150,7 +150,8 @@ class LPSparseMAPBatch(LazyResults):
             raise ValueError(f"{name} holds {len(values)} arrays for {len(self)} samples; pass one for each")
         found = []
         for places, problems, _ in self._groups:
-            layout, rows = problems.layout, np.empty(problems.scores.shape)
+            layout = problems.layout
+            rows = np.empty(problems.scores.shape)
             shape = next(iter(layout.variable_shapes.values()))
             for row, i in zip(rows, places):
                 value = np.reshape(values[i], shape) if isinstance(values, RaggedArray) else values[i]

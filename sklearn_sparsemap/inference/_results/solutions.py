@@ -118,7 +118,8 @@ class SparseMAPSolutions:
         n_rows = np.maximum(np.diff(self._ptr[0]), 1)
         widths = np.where(self._by_facets, 1, np.diff(self._ptr[2]) // n_rows)[of_sample]
         rows = (np.arange(len(slots)) - self._ptr[2][of_sample]) // widths
-        weights, used = self._weights[self._ptr[0][of_sample] + rows], slots >= 0
+        weights = self._weights[self._ptr[0][of_sample] + rows]
+        used = slots >= 0
         counts = np.bincount((self._extra_ptr[of_sample] + slots)[used], weights[used], minlength=n_extra)
         # Without any slots, NumPy returns ints.
         return counts.astype(np.float64, copy=False)
@@ -147,7 +148,8 @@ class SparseMAPSolutions:
         directions = make_directions(unary, extra, self._extra_ptr)
         marginals = readonly(self._flat)
         out = Products(np.empty(len(unary)), np.empty(len(extra)))
-        problems, by_structures = self._batch.problems, np.ones(len(self._statistics), bool)
+        problems = self._batch.problems
+        by_structures = np.ones(len(self._statistics), bool)
         if self._by_facets.any():
             # The last weight is a flag for ties.
             usable = self._by_facets & (ties_by_facets | (self._weights[self._ptr[0][1:] - 1] == 0.0))

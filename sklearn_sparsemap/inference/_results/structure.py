@@ -142,7 +142,8 @@ class SparseMAPResult(SparseMAPSolutions):
         problem, u = self._batch, self._flat
         if self._by_facets[0]:
             # Forbidden parts, with scores of -inf, have no weight.
-            here, expected = u > 0.0, self.additional_flat
+            here = u > 0.0
+            expected = self.additional_flat
             there = expected > 0.0
             size = np.abs(problem.scores[here]) @ u[here] + np.abs(problem.additional[there]) @ expected[there]
         else:
@@ -204,7 +205,8 @@ class SparseMAPResult(SparseMAPSolutions):
             return multiply(self._batch.problems, self._face, directions)
         if self.knows_face() or (self._by_facets[0] and self._weights[-1] == 0.0):
             return self.products(unary, additional)
-        p, direction = self._batch, Direction(readonly(unary), readonly(np.zeros(len(additional))), False)
+        p = self._batch
+        direction = Direction(readonly(unary), readonly(np.zeros(len(additional))), False)
         out = Products(np.empty(len(unary)), np.empty(len(additional)))
         slots, additional_slots = complete_face(
             p.structure.oracle, p.scores, p.additional, p.dims, p.sizes, readonly(self._flat),

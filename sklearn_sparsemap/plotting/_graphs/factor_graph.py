@@ -194,7 +194,8 @@ class FactorGraphDisplay(Drawing):
             raise ValueError(
                 f"the structures of the estimator are no factor graphs; its structure is {last.structure!r}"
             )
-        (graph,), learned = last._task(X).graphs, last.additional_scores_
+        (graph,) = last._task(X).graphs
+        learned = last.additional_scores_
         display = cls(graph, marginals, additional=learned, names=names, axis_names=axis_names)
         return display.plot(ax=ax, layout=layout)
 

@@ -41,7 +41,8 @@ class HeatMap:
             for axis, (names, n) in enumerate(zip(axis_names, shape))
         ]
         *above, self.col_names = axes
-        self.name, self.cells = name, marginals.reshape(-1, shape[-1])
+        self.name = name
+        self.cells = marginals.reshape(-1, shape[-1])
         apart = ", " if all(names is None for names in axis_names) else " "
         self.row_names = [apart.join(names) for names in product(*above)] if above else [name]
         self.block = int(np.prod(shape[1:-1])) if len(shape) > 2 else 0

@@ -149,7 +149,9 @@ class HierarchyDisplay(Display):
         deepest = max(depths.values(), default=0)
         size = (_COLUMN * (deepest + 2.5), _ROW * (len(order) + 1))
         ax = self._start(ax, np.maximum(size, _LEAST_SIZE))
-        rows, self.lines_, self.texts_ = {label: -i for i, label in enumerate(order)}, [], []
+        rows = {label: -i for i, label in enumerate(order)}
+        self.lines_ = []
+        self.texts_ = []
         for child, parent in self._pairs:
             if child in rows and parent in rows:
                 (x, y), (left, top) = (depths[child], rows[child]), (depths[parent], rows[parent])
@@ -169,7 +171,9 @@ class HierarchyDisplay(Display):
     def _rows(self, min_probability, max_labels):
         """Return the labels that are drawn from top to bottom, and their depths."""
         likely = np.argsort(-self.probabilities, kind="stable")[:max_labels]
-        shown, parents, children = set(), {}, {}
+        shown = set()
+        parents = {}
+        children = {}
         for child, parent in self._pairs:
             parents.setdefault(child, []).append(parent)
         stack = likely[self.probabilities[likely] >= min_probability].tolist()
@@ -181,7 +185,9 @@ class HierarchyDisplay(Display):
         for label in sorted(shown, key=lambda j: (self.probabilities[j], -j)):
             # A label with several parents has its row below the first one.
             children.setdefault(parents.get(label, [None])[0], []).append(label)
-        order, depths, stack = [], {}, [(label, 0) for label in children.get(None, [])]
+        order = []
+        depths = {}
+        stack = [(label, 0) for label in children.get(None, [])]
         while stack:
             label, depth = stack.pop()
             order.append(label)

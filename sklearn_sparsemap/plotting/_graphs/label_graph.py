@@ -285,7 +285,8 @@ def _ring(n):
 def _curve(a, b):
     """Return the course of an edge, bent towards the middle of the ring: array of shape (n_points, 2)."""
     t = np.linspace(0.0, 1.0, 40)[:, None]
-    middle, length = (a + b) / 2, np.linalg.norm(a - b)
+    middle = (a + b) / 2
+    length = np.linalg.norm(a - b)
     # An edge between neighbours is a separate small arc, and does not reach the crowded middle.
     apart = max(np.linalg.norm(middle), 1e-9)
     control = middle * (1.0 - min(0.6, 0.9 * length / apart))

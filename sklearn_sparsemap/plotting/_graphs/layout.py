@@ -44,7 +44,9 @@ class Box:
     def __init__(self, variables, label, factor):
         self.variables, self.label, self.factor = variables, label, factor
         self.size = np.array((text_width(label, SMALL) + 2 * _PAD, SMALL + 2 * _PAD))
-        self.center, self.routes, self.frame = np.zeros(2), [], None
+        self.center = np.zeros(2)
+        self.routes = []
+        self.frame = None
 
     @property
     def corners(self):

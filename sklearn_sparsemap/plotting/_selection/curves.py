@@ -120,7 +120,8 @@ class MemoryCurveDisplay(Display):
         -------
         display : MemoryCurveDisplay
         """
-        ax, self.lines_ = self._start(ax, (7.2, 3.6)), {}
+        ax = self._start(ax, (7.2, 3.6))
+        self.lines_ = {}
         for place, (name, (steps, weights)) in enumerate(self.curves.items()):
             look = {"color": COLORS[place % len(COLORS)], "linestyle": DASHES[place % len(DASHES)]}
             # All curves begin without weights.

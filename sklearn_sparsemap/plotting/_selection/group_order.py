@@ -135,7 +135,8 @@ class GroupOrderDisplay(Drawing):
         """Return the entries of the legend: list of (label, style of a line)."""
         if self.selected is None:
             return []
-        n_selected, n_groups = len(self.selected), self.order.n_groups
+        n_selected = len(self.selected)
+        n_groups = self.order.n_groups
         square = {"marker": "s", "markersize": 8.0, "linestyle": "", "lw": 1.0}
         entries = [(f"selected: {n_selected} of {n_groups}", {**square, "mfc": COLORS[1], "mec": COLORS[1]})]
         if n_selected < n_groups:

@@ -95,7 +95,8 @@ class MatchingDisplay(StructuresDisplay):
         n_rows, n_cols = self.marginals.shape
         names = max(text_width(name, 10.0) for name in self.row_names) / 72
         size = np.clip(0.72 * n_cols + 0.5 + names, 3.2, 16), np.clip(0.56 * n_rows + 1.4, 2.4, 12)
-        ax, self.outlines_ = self._start(ax, size), []
+        ax = self._start(ax, size)
+        self.outlines_ = []
 
         _, size = draw_grid(ax, self.marginals, self.row_names, self.col_names, top=True)
         # In a cell of several alignments, the frames are nested.

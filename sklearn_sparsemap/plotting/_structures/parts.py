@@ -122,13 +122,15 @@ class PartsDisplay(StructuresDisplay):
         strands = self._strands(max_structures)
         n_parts = len(self.marginals)
         size = np.clip(0.55 * n_parts + 1.2, 4.6, 16), 3.4
-        ax, self.bars_ = self._start(ax, size), []
+        ax = self._start(ax, size)
+        self.bars_ = []
 
         places = np.arange(n_parts)
         mixture = self.weights @ np.array(self.structures, dtype=np.float64)
         # Marginals can be those of a distribution other than the mixture.
         stretch = np.divide(self.marginals, mixture, out=np.zeros(n_parts), where=mixture > 0)
-        bottom, handles = np.zeros(n_parts), []
+        bottom = np.zeros(n_parts)
+        handles = []
         for k, (members, _, style) in enumerate(strands):
             height = stretch * (self.weights[members] @ np.array([self.structures[i] for i in members], dtype=float))
             hatch = HATCHES[k % len(HATCHES)] if k < max_structures else ""

@@ -490,7 +490,8 @@ class SegmentationDisplay(ChainDisplay):
         n_steps = stop - start
         n_rows = len(strips) + 1
         size = np.clip(0.42 * n_steps + 1.6, 4.5, 18), np.clip(0.42 * n_rows + 1.6, 2.4, 8)
-        ax, self.blocks_ = self._start(ax, size), []
+        ax = self._start(ax, size)
+        self.blocks_ = []
 
         ax.set(xlim=(-0.6, n_steps - 0.4), ylim=(n_rows - 0.3, -0.6))
         ax.tick_params(length=0)

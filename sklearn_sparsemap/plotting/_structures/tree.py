@@ -216,7 +216,10 @@ class _Arc:
     """
 
     def __init__(self, head, modifier, probability, side=1):
-        self.head, self.modifier, self.probability, self.side = head, modifier, float(probability), side
+        self.head = head
+        self.modifier = modifier
+        self.probability = float(probability)
+        self.side = side
         self.trees, self.strands = [], []
         self._names = {}
         self.offsets = {0: 0.0}
@@ -266,7 +269,8 @@ def _arrange(words, arcs):
     Arcs over common words get different heights. The ends of arcs at a word are adjacent, in an order in which arcs of
     one tree do not cross.
     """
-    rooms, heights = np.zeros(len(words)), {}
+    rooms = np.zeros(len(words))
+    heights = {}
     for side in (1, -1):
         own = [arc for arc in arcs if arc.side == side]
         heights[side] = _LOWEST + _LEVEL * (_set_levels(own) - 1)
@@ -330,7 +334,8 @@ def _draw_arc(ax, arc, scale):
 
     widths = [max(_THICKEST * weight, _THINNEST) for weight, _ in arc.strands]
     zorder = 3 + arc.probability
-    offset, lines = -sum(widths) / 2, []
+    offset = -sum(widths) / 2
+    lines = []
     x, base = arc.x_modifier, arc.base
     for width, (_, style) in zip(widths, arc.strands):
         course = _arch(arc, offset + width / 2)
@@ -356,7 +361,8 @@ def _arch(arc, d):
         return np.array([arc.x_modifier + d] * 2), np.array([arc.top, arc.base + arc.side * stop])
     left = min(arc.x_head, arc.x_modifier)
     right = max(arc.x_head, arc.x_modifier)
-    height, half = abs(arc.top - arc.base), (right - left) / 2
+    height = abs(arc.top - arc.base)
+    half = (right - left) / 2
     corner = min(half, max(0.75 * height, 12.0))
     turn = np.pi / 2 * np.linspace(0.0, 1.0, 40) ** 2
     # A superellipse: rounder than a box, with steeper ends than an ellipse.

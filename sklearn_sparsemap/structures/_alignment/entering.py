@@ -13,7 +13,9 @@ from .map import LOCAL, WARPING, gap_scores
 @kernel
 def _ways_of_warping(m, best, cell, arcs, totals):
     """List the cells before a cell, those that the oracle prefers at ties first."""
-    i, j, n_arcs = cell // m, cell % m, np.int64(0)
+    i = cell // m
+    j = cell % m
+    n_arcs = np.int64(0)
     if cell == 0:
         put_arc(arcs, n_arcs, NONE, NONE, i + j, cell)
         totals[0] = 0.0
@@ -43,7 +45,9 @@ def _ends_of_local(matched, arcs, totals):
 @kernel
 def _ways_of_gapped(n_columns, is_local, gaps, tables, node, arcs, totals):
     """List the ways to an entry of the three tables: a match, with or without gaps in rows, with or without any gap."""
-    width, size, n_arcs = n_columns + 1, tables.shape[0] // 3, np.int64(0)
+    width = n_columns + 1
+    size = tables.shape[0] // 3
+    n_arcs = np.int64(0)
     table, here = (node - 1) // size, (node - 1) % size
     i, j = here // width, here % width
     if table == 0:

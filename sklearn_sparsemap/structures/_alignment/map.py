@@ -73,7 +73,9 @@ def _best_warps(scores, n, m, paths):
     The maximum over the cells above does not depend on the cell to the left, so it comes first, by vector instructions.
     """
     for i in range(n):
-        above, now, own = paths[max(i - 1, 0) * m :], paths[i * m : (i + 1) * m], scores[i * m : (i + 1) * m]
+        above = paths[max(i - 1, 0) * m :]
+        now = paths[i * m : (i + 1) * m]
+        own = scores[i * m : (i + 1) * m]
         left = 0.0 if i == 0 else above[0]
         for j in range(1, m):
             now[j] = -np.inf if i == 0 else larger(above[j], above[j - 1])
@@ -181,7 +183,8 @@ def best_alignment(scores, additional, dims, work, slots, additional_slots):
             _trace_warp(n, m, best, slots)
         return best[n * m - 1]
     additional_slots[:] = -1
-    is_local, size = kind == LOCAL, (n + 1) * (m + 1)
+    is_local = kind == LOCAL
+    size = (n + 1) * (m + 1)
     tables = work[:size], work[size : 2 * size], work[2 * size : 3 * size]
     _best_alignments(scores, n, m, is_local, gap_scores(additional), tables)
     end = size - 1

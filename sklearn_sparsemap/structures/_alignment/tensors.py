@@ -15,7 +15,8 @@ def _antidiagonals(n, m):
 
 def warping_program(shape, given):
     """Return the `Hypergraph` of warping paths, with a final node for each cell; see `derivations_of`."""
-    graph, (n, m) = Hypergraph(shape, given), shape
+    graph = Hypergraph(shape, given)
+    n, m = shape
     graph.slot_of = np.arange(n)[:, None] + np.arange(m)
     # A row and a column before the first ones.
     nodes = np.full((n + 1, m + 1), NEVER)
@@ -32,7 +33,8 @@ def gapped_program(shape, given, is_local):
 
     Local alignments have a single final node. See `derivations_of`.
     """
-    graph, (n, m) = Hypergraph(shape, given), shape
+    graph = Hypergraph(shape, given)
+    n, m = shape
     in_row, in_column = ([NO_SCORE, gap] for gap in graph.extra.get("gaps", [NO_SCORE] * 2))
     # The tables of `map.py`, after a row and a column of nodes that are never reached.
     matched, paused, every = (np.full((n + 2, m + 2), NEVER) for _ in range(3))

@@ -25,7 +25,9 @@ def list_moves(scores, additional, dims, table, layout, node, arcs, totals):
         count.
     """
     width, counted, fewest, most = layout
-    n_steps, n_states, n = dims[0], dims[1], np.int64(0)
+    n_steps = dims[0]
+    n_states = dims[1]
+    n = np.int64(0)
     at_end = end_indices_of(additional, dims)[1]
     if node == SINK:
         for state in range(n_states):

@@ -151,7 +151,9 @@ def _multiply(dims, states, moves, counts, scratch, narrow):
     narrow : bool
         Whether small messages can be ignored; see the docstring of the module.
     """
-    n_steps, n_states, stationary = dims[0], dims[1], dims[2] == STATIONARY
+    n_steps = dims[0]
+    n_states = dims[1]
+    stationary = dims[2] == STATIONARY
     block = n_states * n_states
     stride = 0 if stationary else block
     size = states.shape[0]

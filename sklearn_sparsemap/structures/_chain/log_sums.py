@@ -54,7 +54,8 @@ def _predecessors(dims, moves, forward, t, j, count, stride, logs):
     top : float
         The maximum.
     """
-    n_states, first = dims[1], index_of_move(dims, t, np.int64(0), j)
+    n_states = dims[1]
+    first = index_of_move(dims, t, np.int64(0), j)
     before = forward[(t - 1) * n_states * stride + count : t * n_states * stride]
     for i in range(n_states):
         logs[i] = before[i * stride] + moves[first + i * n_states]
@@ -81,7 +82,8 @@ def _sum_forward(dims, states, moves, counted, stride, forward, logs):
     forward[:] = -np.inf
     for t in range(dims[0]):
         for j in range(dims[1]):
-            own, counts_here = states[t * dims[1] + j], np.int64(j == counted[0])
+            own = states[t * dims[1] + j]
+            counts_here = np.int64(j == counted[0])
             row = (t * dims[1] + j) * stride
             if t == 0:
                 forward[row + counts_here] = own
@@ -137,7 +139,8 @@ def sum_in_logs(dims, states, moves, counts, counted, stride, scratch):
     for t in range(n_steps - 1, -1, -1):
         before[:] = 0.0
         for j in range(n_states):
-            marginal, counts_here = 0.0, np.int64(j == counted[0])
+            marginal = 0.0
+            counts_here = np.int64(j == counted[0])
             for k in range(j * stride, (j + 1) * stride):
                 marginal += now[k]
             states[t * n_states + j] = marginal

@@ -42,7 +42,8 @@ def trace_back(additional, dims, table, width, counted, last, count, slots, addi
         count -= last == counted
         before = table[(t - 1) * n_states * width + count : t * n_states * width]
         first = (t - 1) * stride + last
-        source, best = np.int64(0), -np.inf
+        source = np.int64(0)
+        best = -np.inf
         for i in range(n_states):
             total = before[i * width]
             if layout != NO_TRANSITIONS:
@@ -120,7 +121,8 @@ def best_path(scores, additional, dims, work, slots, additional_slots):
             now[j] += here[j]
 
     last = work[(n_steps - 1) * n_states : n_steps * n_states]
-    state, value = np.int64(0), -np.inf
+    state = np.int64(0)
+    value = -np.inf
     for j in range(n_states):
         total = last[j] + additional[at_end + j] if has_end else last[j]
         if total > value:

@@ -27,7 +27,8 @@ def _fill_messages(scores, additional, dims, counted, messages):
     """
     n_steps, m, counted_state, n_counts = dims[0], dims[1], counted[0], counted[2] + 1
     _, at_end = end_indices_of(additional, dims)
-    size, moves = n_counts * m, np.zeros(m)
+    size = n_counts * m
+    moves = np.zeros(m)
     for t in range(n_steps - 1, -1, -1):
         for j in range(m):
             if t + 1 < n_steps and dims[2] != NO_TRANSITIONS:
@@ -63,11 +64,13 @@ def _draw_steps(additional, dims, counted, messages, noise, start, left, paths):
         Gets the states.
     """
     m, n_paths = dims[1], paths.shape[0]
-    size, at_start = (counted[2] + 1) * m, end_indices_of(additional, dims)[0]
+    size = (counted[2] + 1) * m
+    at_start = end_indices_of(additional, dims)[0]
     for t in range(start, start + noise.shape[0] // (n_paths * m)):
         for i in range(n_paths):
             message, own = t * size + left[i] * m, ((t - start) * n_paths + i) * m
-            best, state = -np.inf, np.int64(0)
+            best = -np.inf
+            state = np.int64(0)
             for j in range(m):
                 logit = messages[message + j] + noise[own + j]
                 if t == 0 and dims[3]:

@@ -31,7 +31,8 @@ def chain_program(shape, given, state=-1, counts=None):
     counts : tuple of (fewest, most), default=None
         For each number of steps, the allowed numbers of steps in `state`. By default 0.
     """
-    graph, (n, m) = Hypergraph(shape, given), shape
+    graph = Hypergraph(shape, given)
+    n, m = shape
     counts = np.array([(0, 0)] * n if counts is None else counts)
     size = counts.max() + 1
     counted = np.arange(m) == state
@@ -50,7 +51,8 @@ def chain_program(shape, given, state=-1, counts=None):
         tails = np.where(counted[:, None, None], shifted, before).reshape(m * size, -1)
         arcs = None if scores is None else np.repeat(scores, size, axis=0)
         nodes[t] = graph.add(tails, arcs, np.repeat(graph.parts[t], size)).reshape(m, size)
-    count, (fewest, most) = np.arange(size), counts.T[:, :, None, None]
+    count = np.arange(size)
+    fewest, most = counts.T[:, :, None, None]
     allowed = np.where((fewest <= count) & (count <= most), nodes, NEVER).reshape(n, m * size)
     end = graph.extra.get("end")
     graph.sinks = graph.add(allowed, None if end is None else np.repeat(end, size))

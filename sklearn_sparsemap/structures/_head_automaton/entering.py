@@ -12,8 +12,12 @@ from .map import N_CANDIDATES, N_MODIFIERS, fill_best, siblings_of
 @entering_arcs
 def ways_of_modifiers(scores, additional, dims, work, node, arcs, totals):
     """List the modifiers before a modifier, or before the end. At the sink, list the candidates."""
-    n, n_candidates, n_arcs = dims[N_MODIFIERS], dims[N_CANDIDATES], np.int64(0)
-    own, arrived, siblings = work[:n], work[n : 2 * n + 1], siblings_of(additional, dims)
+    n = dims[N_MODIFIERS]
+    n_candidates = dims[N_CANDIDATES]
+    n_arcs = np.int64(0)
+    own = work[:n]
+    arrived = work[n : 2 * n + 1]
+    siblings = siblings_of(additional, dims)
     if node == SINK:
         for candidate in range(max(n_candidates, 1)):
             fill_best(scores, additional, dims, siblings, candidate, work)

@@ -26,7 +26,8 @@ def index_of_grandparents(dims):
 @kernel
 def score_modifiers(scores, additional, dims, candidate, modifier_scores):
     """Write the score of each modifier, given the grandparent."""
-    n, at = dims[N_MODIFIERS], index_of_grandparents(dims) + candidate * dims[N_MODIFIERS]
+    n = dims[N_MODIFIERS]
+    at = index_of_grandparents(dims) + candidate * dims[N_MODIFIERS]
     copy_into(modifier_scores, scores[dims[N_CANDIDATES] :])
     for j in range(n if dims[GRANDPARENTS] else 0):
         modifier_scores[j] += additional[at + j]
@@ -86,7 +87,8 @@ def _trace(dims, siblings, modifier_scores, arrived, slots, additional_slots):
     """
     n, here = dims[N_MODIFIERS], dims[N_MODIFIERS]
     while True:
-        best, source = -np.inf, np.int64(0)
+        best = -np.inf
+        source = np.int64(0)
         for before in range(here + 1):
             so_far = 0.0 if before == 0 else arrived[before - 1] + modifier_scores[before - 1]
             total = so_far + siblings[before * (n + 1) + here]
@@ -104,10 +106,13 @@ def _trace(dims, siblings, modifier_scores, arrived, slots, additional_slots):
 def best_modifiers(scores, additional, dims, work, slots, additional_slots):
     """Find the best modifiers and, if there are candidates, the best grandparent."""
     n, n_candidates = dims[N_MODIFIERS], dims[N_CANDIDATES]
-    siblings, own, arrived = siblings_of(additional, dims), work[:n], work[n : 2 * n + 1]
+    siblings = siblings_of(additional, dims)
+    own = work[:n]
+    arrived = work[n : 2 * n + 1]
     slots[:] = -1
     additional_slots[:] = -1
-    value, chosen = -np.inf, np.int64(0)
+    value = -np.inf
+    chosen = np.int64(0)
     for candidate in range(max(n_candidates, 1)):
         fill_best(scores, additional, dims, siblings, candidate, work)
         total = arrived[n] + (scores[candidate] if n_candidates else 0.0)
@@ -120,7 +125,8 @@ def best_modifiers(scores, additional, dims, work, slots, additional_slots):
     _trace(dims, siblings, own, arrived, slots, additional_slots)
     if n_candidates:
         slots[chosen] = chosen
-    first, at = (n + 1) * dims[SIBLINGS], index_of_grandparents(dims) + chosen * n
+    first = (n + 1) * dims[SIBLINGS]
+    at = index_of_grandparents(dims) + chosen * n
     for j in range(n if dims[GRANDPARENTS] else 0):
         additional_slots[first + j] = at + j if slots[n_candidates + j] >= 0 else -1
     return value

@@ -76,7 +76,9 @@ class Hypergraph:
             self.n_scores += size
         rows = np.arange(shape[0]).reshape(-1, *[1] * (len(shape) - 1))
         self.slot_of = np.broadcast_to(rows, shape)
-        self.sinks, self.levels, self.depth = None, [], np.zeros(2, np.int64)
+        self.sinks = None
+        self.levels = []
+        self.depth = np.zeros(2, np.int64)
 
     def add(self, tails, arcs=None, nodes=None, others=None):
         """Add a level of nodes. Along a derivation, additional scores belong to hyperarcs with one tail.
@@ -114,7 +116,9 @@ class Derivations:
     """
 
     def __init__(self, graph, device):
-        self._n_parts, self._n_scores, self._n_nodes = graph.parts.size, graph.n_scores, len(graph.depth)
+        self._n_parts = graph.parts.size
+        self._n_scores = graph.n_scores
+        self._n_nodes = len(graph.depth)
 
         def move(array):
             return torch.tensor(array, dtype=torch.int64, device=device)

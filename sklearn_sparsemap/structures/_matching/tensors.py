@@ -83,7 +83,8 @@ def solve(structure, batch):
     Samples with more rows than columns are transposed, so that the shorter axis has the rows.
     """
     scores, lengths = batch.scores, batch.lengths
-    (n, m), is_turned = scores.shape[1:], lengths[:, 0] > lengths[:, 1]
+    n, m = scores.shape[1:]
+    is_turned = lengths[:, 0] > lengths[:, 1]
     n_turned = int(is_turned.sum())
     if 0 < n_turned < len(scores):
         # The batch contains both orientations, so pad to a square.

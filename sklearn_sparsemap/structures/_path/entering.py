@@ -16,7 +16,8 @@ def ways_of_path(scores, additional, dims, work, node, arcs, totals):
     last = dims[1] - 1
     n = np.int64(0)
     # They are sorted by their heads.
-    first, stop = np.int64(0), all_arcs.shape[0]
+    first = np.int64(0)
+    stop = all_arcs.shape[0]
     while first < stop:
         middle = (first + stop) // 2
         if all_arcs[middle, HEAD] < last - node:

@@ -152,7 +152,8 @@ class Path(Structure):
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n = len(self.edges)
         used = as_bools(structure, n, f"a path is {n} bools, or 0 and 1, one for each edge")
-        slots, node = np.full(int(dims[2]), -1), 0
+        slots = np.full(int(dims[2]), -1)
+        node = 0
         arcs = self._arcs[used[self._arcs[:, EDGE]]]
         for edge, tail, head, depth in arcs.tolist():
             if tail != node:

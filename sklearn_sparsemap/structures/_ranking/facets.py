@@ -128,7 +128,8 @@ def ranking_facets(
     blocks = np.empty((1, n), np.int32)
     if n_allowed < n_points:
         return blocks, none, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
-    top, levels = scores[order[0]], np.empty(n_allowed)
+    top = scores[order[0]]
+    levels = np.empty(n_allowed)
     for j in range(n_allowed):
         levels[j] = (scores[order[j]] - top) - max(n_points - j, 0)
     size = abs(levels[n_allowed - 1]) if n_allowed > 0 else 0.0

@@ -28,7 +28,8 @@ from ..._numerics.loops import PROBLEMS, pour
 def _push_exchanges(scores, order, n_points, rank_of, value, number, needed, queue):
     """Push the rankings of which this one is the parent; `rank_of` is that of each item by score."""
     values, rows = queue
-    first, n = np.int64(0), rank_of.shape[0]
+    first = np.int64(0)
+    n = rank_of.shape[0]
     while first + 1 < n and rank_of[first] < rank_of[first + 1]:
         first += 1
     # Exchanges before the first pair in reverse order, or just after it if this puts that pair in order.
@@ -92,6 +93,7 @@ def best_rankings(problems, limit, counts, start, stop):
             if needed > 0:
                 queue = _push_exchanges(scores, order, n_points, place, value, n, needed, queue)
             found, _ = pour(found, 3 * n, candidate)
-            lists, n = keep(lists, slots, value), n + 1
+            lists = keep(lists, slots, value)
+            n = n + 1
         counts[i] = n
     return lists[0][: lists[2]], lists[1][: lists[3]]

@@ -24,7 +24,9 @@ from .map import (
 @entering_arcs
 def ways_of_segmentation(scores, additional, dims, work, node, arcs, totals):
     """List the spans that end with a label at a step, or the labels before a span that begins there."""
-    n, m, n_arcs = dims[N_STEPS], dims[N_LABELS], np.int64(0)
+    n = dims[N_STEPS]
+    m = dims[N_LABELS]
+    n_arcs = np.int64(0)
     at_transitions, _, at_end = additional_indices_of(dims)
     # The beginnings of two tables.
     ended, spans = n * m, work[(2 * n + 1) * m :]
@@ -43,7 +45,8 @@ def ways_of_segmentation(scores, additional, dims, work, node, arcs, totals):
                 totals[n_arcs] = work[ended + step * m + last] + move
                 n_arcs += 1
         return n_arcs
-    end, first = step - n, np.int64(1)
+    end = step - n
+    first = np.int64(1)
     # The spans that are longer by one step go on from the table of the step before.
     longer = longer_of(dims)
     if end > n:

@@ -70,7 +70,9 @@ def _pass_spans(scores, additional, dims, into, tables, passed, spans, work):
     """
     entered, ended, _ = tables
     begins, ends, _ = passed
-    m, n_parts, at_transitions = dims[N_LABELS], scores.shape[0], scores.shape[0] + additional_indices_of(dims)[0]
+    m = dims[N_LABELS]
+    n_parts = scores.shape[0]
+    at_transitions = scores.shape[0] + additional_indices_of(dims)[0]
     for end in range(dims[N_STEPS], 0, -1):
         for label in range(m):
             here = end * m + label
@@ -108,7 +110,8 @@ def segmentation_marginals(scores, additional, dims, work, slots, additional_slo
     size = (n + 1) * m
     work[: n_keys + 2 * size] = 0.0
     # Both are empty unless the last duration is open-ended.
-    at, open_size = n_keys + 4 * size + min(dims[MAX_LENGTH], n) * m, dims[OPEN_ENDED] * size
+    at = n_keys + 4 * size + min(dims[MAX_LENGTH], n) * m
+    open_size = dims[OPEN_ENDED] * size
     goes_on, longer = work[at : at + open_size], work[at + open_size : at + 2 * open_size]
     goes_on[:] = 0.0
     begins, ends = work[n_keys : n_keys + size], work[n_keys + size : n_keys + 2 * size]

@@ -41,7 +41,8 @@ def score_spans(scores, additional, dims, end, spans):
 
     Returns the largest length of these spans.
     """
-    m, longest = dims[N_LABELS], min(dims[MAX_LENGTH], end)
+    m = dims[N_LABELS]
+    longest = min(dims[MAX_LENGTH], end)
     for length in range(1, longest + 1):
         row = (length - 1) * m
         if dims[BY_SPANS]:
@@ -66,7 +67,8 @@ def ways_in(additional, dims):
     Without transitions, they are zeros. If steps are the parts, a label cannot follow itself, because adjacent steps
     with the same label form one span.
     """
-    m, at = dims[N_LABELS], additional_indices_of(dims)[0]
+    m = dims[N_LABELS]
+    at = additional_indices_of(dims)[0]
     into = np.zeros(m * m)
     for label in range(m):
         for last in range(m if dims[TRANSITIONS] else 0):
@@ -118,7 +120,8 @@ def fill_tables(scores, additional, dims, into, entered, ended, spans, longer, i
         See the docstring of the module; empty unless the last duration is open-ended.
     in_logs : bool
     """
-    m, at_start = dims[N_LABELS], additional_indices_of(dims)[1]
+    m = dims[N_LABELS]
+    at_start = additional_indices_of(dims)[1]
     for label in range(m):
         entered[label] = additional[at_start + label] if dims[START] else 0.0
     if dims[OPEN_ENDED]:
@@ -213,7 +216,8 @@ def best_segmentation(scores, additional, dims, work, slots, additional_slots):
     at_transitions, at_start, at_end = additional_indices_of(dims)
     into = ways_in(additional, dims)
     fill_tables(scores, additional, dims, into, entered, ended, spans, longer, False)
-    value, label = -np.inf, np.int64(0)
+    value = -np.inf
+    label = np.int64(0)
     for last in range(m):
         total = ended[n * m + last] + (additional[at_end + last] if dims[END] else 0.0)
         if total > value:

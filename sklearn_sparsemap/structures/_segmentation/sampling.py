@@ -26,11 +26,13 @@ _MOST_NOISE = 1_000_000  # random numbers that are drawn together; they take 8 M
 @kernel
 def _draw(logits, uniform):
     """Draw an index with probabilities proportional to the exponentials of `logits`, which are overwritten."""
-    top, norm = highest(logits), 0.0
+    top = highest(logits)
+    norm = 0.0
     for k in range(logits.shape[0]):
         logits[k] = np.exp(logits[k] - top)
         norm += logits[k]
-    left, drawn = uniform * norm, np.int64(0)
+    left = uniform * norm
+    drawn = np.int64(0)
     for k in range(logits.shape[0]):
         if logits[k] > 0.0:
             drawn = k
@@ -72,7 +74,9 @@ def _draw_begin(scores, additional, dims, work, end, label, logits, uniforms):
     uniforms : array
         As of `_draw_segmentations`, of one draw.
     """
-    m, longest, size = dims[N_LABELS], min(dims[MAX_LENGTH], end), dims[N_STEPS] + 1
+    m = dims[N_LABELS]
+    longest = min(dims[MAX_LENGTH], end)
+    size = dims[N_STEPS] + 1
     entered, _, longer, spans = _split(dims, work)
     score_spans(scores, additional, dims, end, spans)
     for length in range(1, longest + 1):
@@ -121,7 +125,8 @@ def _draw_segmentations(scores, additional, dims, work, uniforms, slots):
         slots[i, :] = -1
         for last in range(m):
             logits[last] = ended[n * m + last] + (additional[at_end + last] if dims[END] else 0.0)
-        end, label = n, _draw(logits[:m], own[size + n])
+        end = n
+        label = _draw(logits[:m], own[size + n])
         while True:
             begin = _draw_begin(scores, additional, dims, work, end, label, logits, own)
             put_span(dims, begin, end, label, slots[i], durations)
@@ -129,7 +134,8 @@ def _draw_segmentations(scores, additional, dims, work, uniforms, slots):
                 break
             for last in range(m):
                 logits[last] = ended[begin * m + last] + into[label * m + last]
-            end, label = begin, _draw(logits[:m], own[size + begin])
+            end = begin
+            label = _draw(logits[:m], own[size + begin])
 
 
 def draw_segmentations(sample, n, rng):

@@ -22,9 +22,12 @@ def segmentation_program(shape, given, max_length, by_spans, open_ended=False):
     open_ended : bool, default=False
         Whether the last node of a step also stands for longer spans.
     """
-    graph, n, m = Hypergraph(shape, given), shape[0], shape[-1]
+    graph = Hypergraph(shape, given)
+    n = shape[0]
+    m = shape[-1]
     start, durations, moves, end = (graph.extra.get(name) for name in ("start", "durations", "transitions", "end"))
-    labels, parts = np.arange(m), graph.parts
+    labels = np.arange(m)
+    parts = graph.parts
     entered = np.full((n, m), NEVER)
     ended = np.full((n, m), NEVER)
     entered[0] = graph.add(np.full((m, 1), SOURCE), None if start is None else start[:, None])

@@ -22,7 +22,8 @@ def _normalise(dims, now):
 
     The sum is NaN if an entry is too small to continue.
     """
-    stride, norm = stride_of(dims), 0.0
+    stride = stride_of(dims)
+    norm = 0.0
     for j in range(dims[1]):
         for k in range(dims[MOST] + 1, stride):
             now[j * stride + k] = 0.0
@@ -38,7 +39,9 @@ def _normalise(dims, now):
 @kernel
 def _forward(dims, states, moves, forward, norms):
     """Fill in the products over all paths to each state and count; return the log of their sum, or NaN."""
-    n_states, state, stride = dims[1], dims[STATE], stride_of(dims)
+    n_states = dims[1]
+    state = dims[STATE]
+    stride = stride_of(dims)
     size, log_sum = n_states * stride, 0.0
     forward[: size + 1] = 0.0
     for j in range(n_states):
@@ -82,7 +85,8 @@ def _depart(dims, t, moves, before, message, backward, counts):
     counts : array like `moves`
         Increased by the expected counts.
     """
-    n_states, stride = dims[1], stride_of(dims)
+    n_states = dims[1]
+    stride = stride_of(dims)
     for i in range(n_states):
         backward[i * stride : (i + 1) * stride] = 0.0
         for j in range(n_states):
@@ -104,7 +108,9 @@ def _multiply(dims, states, moves, counts, scratch):
 
     Returns the log of the sum over all allowed paths, or NaN if a factor is too small to continue.
     """
-    n_steps, n_states, stride = dims[0], dims[1], stride_of(dims)
+    n_steps = dims[0]
+    n_states = dims[1]
+    stride = stride_of(dims)
     size = n_states * stride
     exponentiate(states, scratch)
     exponentiate(moves, scratch)

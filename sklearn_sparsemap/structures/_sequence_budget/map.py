@@ -31,7 +31,10 @@ def has_counts(dims):
 @kernel
 def fill_table(scores, additional, dims, table):
     """Fill in the score of the best path to each state of each step, for each count."""
-    n_steps, n_states, state, stride = dims[0], dims[1], dims[STATE], stride_of(dims)
+    n_steps = dims[0]
+    n_states = dims[1]
+    state = dims[STATE]
+    stride = stride_of(dims)
     at_start, _ = end_indices_of(additional, dims)
     # A row that moves by one entry writes to the first entry of the next row, which is therefore filled later.
     for j in range(n_states):
@@ -66,7 +69,8 @@ def best_path_within(scores, additional, dims, work, slots, additional_slots):
         return value
     fill_table(scores, additional, dims, work)
     _, at_end = end_indices_of(additional, dims)
-    first, stride = (n_steps - 1) * n_states, stride_of(dims)
+    first = (n_steps - 1) * n_states
+    stride = stride_of(dims)
     value = -np.inf
     last = np.int64(0)
     count = np.int64(0)

@@ -20,7 +20,10 @@ def project_simplex(
     until none is dropped (Michelot). Each round computes the threshold from the scores alone, so that a single score in
     the support gets a weight of exactly 1: AdaGrad makes a full step of the smallest residual.
     """
-    best, threshold, count, kept = highest(scores), -1.0, -1, 0
+    best = highest(scores)
+    threshold = -1.0
+    count = -1
+    kept = 0
     while best > -np.inf:
         total, kept = 0.0, 0
         for i in range(scores.shape[0]):

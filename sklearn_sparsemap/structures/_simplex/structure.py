@@ -26,7 +26,8 @@ def best_choice(scores, additional, dims, work, slots, additional_slots):
 @as_oracle
 def simplex_marginals(scores, additional, dims, work, slots, additional_slots):
     """Compute the softmax; return the log of its normaliser."""
-    n, top = scores.shape[0], highest(scores)
+    n = scores.shape[0]
+    top = highest(scores)
     if top == -np.inf:
         return top
     for i in range(n):

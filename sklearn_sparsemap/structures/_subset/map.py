@@ -17,7 +17,8 @@ def best_subset(scores, additional, dims, work, slots, additional_slots):
     if n_allowed < min_size:
         return -np.inf
     size = min(max(n_positive, min_size), max_size)
-    threshold, n_ties = 0.0, np.int64(0)
+    threshold = 0.0
+    n_ties = np.int64(0)
     if size != n_positive and size > 0:
         copy_into(work, scores)
         select_highest(work[:n], size)

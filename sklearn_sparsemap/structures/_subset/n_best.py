@@ -96,6 +96,7 @@ def best_subsets(problems, limit, counts, start, stop):
             needed = limit[0] - n - 1
             if needed > 0:
                 queue = _push_moves(scores, order, n_allowed, candidate, value, n, needed, queue)
-            lists, n = keep(lists, slots, value), n + 1
+            lists = keep(lists, slots, value)
+            n = n + 1
         counts[i] = n
     return lists[0][: lists[2]], lists[1][: lists[3]]

@@ -177,7 +177,8 @@ def tree_facets(
             objective, gap, floor = certify_rows(scores, marginals, rows, cuts, k)
     if not gap <= max(tol, 4.0 * floor):
         return no_parts, no_parts, np.empty(0), GAVE_UP, objective, gap, n_iter
-    tied, needed = False, np.zeros(k, np.bool_)
+    tied = False
+    needed = np.zeros(k, np.bool_)
     if has_ties(rows) or have_crossing(cuts, k) or has_flat_dual(rows, cuts, k, n_free):
         tied, k, needed = decide_kink(oracle, additional, dims, sizes, rows, cuts, k, n_free, steps, size)
         if not tied:
@@ -206,7 +207,10 @@ def tree_facets(
 @as_equations
 def tree_equations(dims, z, p, slots, weights):
     """Return the equations of a face: heads of each word, and tight cuts; see `_numerics.tight_face`."""
-    n, n_sets, block, most = dims[0], slots.shape[0] // dims[0], np.empty(p.shape[0], np.int32), 0
+    n = dims[0]
+    n_sets = slots.shape[0] // dims[0]
+    block = np.empty(p.shape[0], np.int32)
+    most = 0
     n_labels = dims[3] if dims.shape[0] > 3 else 1
     for i in range(p.shape[0]):
         block[i] = i // n_labels % n if p[i] > 0.0 else -1

@@ -134,7 +134,8 @@ def chu_liu_edmonds(scores, n, single_root, work, slots):
     minimal. (They rank below all other arcs. The weights of the two ranks are never mixed, because an arc from the root
     is not part of a cycle.)
     """
-    best, heads = work[:n], work[n : 2 * n].view(np.int64)
+    best = work[:n]
+    heads = work[n : 2 * n].view(np.int64)
     state = work[2 * n : 3 * n + 1].view(np.int64)
     _best_heads(scores, n, single_root, best, heads)
     for m in range(n):

@@ -26,7 +26,9 @@ _RIGHT_BY_ROW, _RIGHT_BY_COLUMN, _LEFT_BY_ROW, _LEFT_BY_COLUMN = 0, 1, 2, 3
 _RIGHT_ARC_BY_ROW, _LEFT_ARC_BY_COLUMN, _BETWEEN = 4, 5, 6
 _N_TABLES = 7
 
-_RADIX, _PER_RADIX, _LOG_RADIX = 2.0**512, 2.0**-512, 512.0 * np.log(2.0)
+_RADIX = 2.0**512
+_PER_RADIX = 2.0**-512
+_LOG_RADIX = 512.0 * np.log(2.0)
 _LOWEST, _HIGHEST = 2.0**-256, 2.0**256
 
 
@@ -53,7 +55,8 @@ def _arc_weights(scores, n, arcs, powers):
                 power = np.floor(score / _LOG_RADIX + 0.5)
                 # For larger powers the remainder has no correct digits.
                 rest = score - power * _LOG_RADIX if power > -1e12 else 0.0
-                arcs[at], powers[at] = np.exp(rest), power
+                arcs[at] = np.exp(rest)
+                powers[at] = power
                 wide |= power != 0.0
     return total, wide
 

@@ -5,7 +5,8 @@ import numpy as np
 
 def misfits_of(heads, projective, single_root):
     """Return the constraints that the heads of a tree violate: tuple of str."""
-    heads, reasons = _as_tree(heads), []
+    heads = _as_tree(heads)
+    reasons = []
     if heads is not None and single_root and (heads == 0).sum() > 1:
         reasons.append("several roots")
     if heads is not None and projective and _find_unfit_arc(heads) is not None:

@@ -238,7 +238,8 @@ def minimum_cuts(u, sets):
             joined = False
             for v in range(1, n_nodes):
                 if layer[v] != 0 and _is_safe(u, v, fed, layer, seen):
-                    joined, was_awake = True, layer[v] == _AWAKE
+                    joined = True
+                    was_awake = layer[v] == _AWAKE
                     _join_source(v, near[v, : degree[v]], u, residual, excess, layer, fed)
                     if was_awake and _is_missing(label[v], label, layer, v):
                         lowest = _lowest_awake(label, layer)

@@ -186,7 +186,8 @@ class DependencyTree(Structure):
         return np.arange((n + 1) * n * n_labels).reshape(n + 1, n, n_labels).swapaxes(0, 1).reshape(n, -1)
 
     def forbidden_by(self, known: Sequence[Any], shape: tuple[int, ...]) -> NDArray[np.bool_]:
-        n_words, forbidden = shape[1], np.zeros(shape, bool)
+        n_words = shape[1]
+        forbidden = np.zeros(shape, bool)
         for word, head in known_entries(known, n_words, "words", "the head of a word", 0, n_words):
             forbidden[:, word] = np.arange(n_words + 1) != head
         return forbidden

@@ -18,7 +18,8 @@ def eisner_program(shape, given, single_root):
     The tables are those of `eisner.py`: the best spans from i to j that are headed by i (right) or j (left), complete
     or with an arc between both ends.
     """
-    graph, n = Hypergraph(shape, given), shape[1]
+    graph = Hypergraph(shape, given)
+    n = shape[1]
     graph.slot_of = np.broadcast_to(np.arange(n), shape)
     right, left, to_right, to_left = (np.full((n + 1, n + 1), NEVER) for _ in range(4))
     for table in (right, left):
@@ -39,10 +40,12 @@ def eisner_program(shape, given, single_root):
         tails = np.vstack([to_right[i[:, None], splits + 1], left[i[:, None], splits]])
         others = np.vstack([right[splits + 1, j[:, None]], to_left[splits, j[:, None]]])
         right[i, j], left[i, j] = graph.add(tails, others=others).reshape(2, -1)
-    words, last = np.arange(1, n + 1), right[0, 1:]
+    words = np.arange(1, n + 1)
+    last = right[0, 1:]
     if single_root:
         # Left and right dependents of the only word at the root.
-        tails, others = np.broadcast_to(left[1, words], (n, n)), right[words, words[:, None]]
+        tails = np.broadcast_to(left[1, words], (n, n))
+        others = right[words, words[:, None]]
         spans = graph.add(tails.reshape(-1, 1), others=others.reshape(-1, 1), nodes=np.tile(graph.parts[0], n))
         last = graph.add(spans.reshape(n, n))
     graph.sinks = np.broadcast_to(last, shape)
@@ -112,8 +115,10 @@ def best_heads(arcs, n_words, single_root):
     """
     weights = torch.nn.functional.pad(arcs, (1, 0), value=-torch.inf)
     itself = torch.arange(weights.shape[1], device=arcs.device).expand(len(arcs), -1)
-    owner, modifiers = itself, itself.unsqueeze(1).expand_as(weights)
-    live, rounds = (itself > 0) & (itself <= n_words.unsqueeze(1)), []
+    owner = itself
+    modifiers = itself.unsqueeze(1).expand_as(weights)
+    live = (itself > 0) & (itself <= n_words.unsqueeze(1))
+    rounds = []
     while True:
         best, head = _best_entries(weights, owner, single_root)
         modifier = modifiers.gather(1, head.unsqueeze(1)).squeeze(1)

@@ -38,7 +38,9 @@ def _nested_sets(cuts, k, n_free):
         if left == 0 or n_waiting + 1 >= capacity or n + 1 >= capacity:
             return family[:0]
         n_waiting -= 1
-        x, place, known = waiting[n_waiting], np.int64(-1), False
+        x = waiting[n_waiting]
+        place = np.int64(-1)
+        known = False
         for s in range(n):
             known |= same(x, family[s])
             if cross(x, family[s]):

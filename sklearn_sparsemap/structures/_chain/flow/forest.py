@@ -256,7 +256,8 @@ def _solve_equations(chain, forest, total):
     m = n_trees[1] if n_steps > 1 else 0
     block[padded(n) + m] = total
     for t in range(n_steps):
-        n, has_next = n_trees[t], t + 1 < n_steps
+        n = n_trees[t]
+        has_next = t + 1 < n_steps
         m = n_trees[t + 1] if has_next else 0
         following = n_trees[t + 2] if t + 2 < n_steps else 0
         inner = padded(n)
@@ -299,7 +300,9 @@ def solve_forest(chain, forest, total):
 
     `total` is the flow through each step: 1, or 0 for a direction.
     """
-    n_steps, width, system = chain.n_steps, chain.width, _solve_equations(chain, forest, total)
+    n_steps = chain.n_steps
+    width = chain.width
+    system = _solve_equations(chain, forest, total)
     rows, shift = system.rows, system.shift
     for i in range(width):
         # All in-vertices of the first step have one potential, also those of nodes that are not on.

@@ -119,7 +119,9 @@ def flow_paths(dims, marginals, slots, parts, weights):
     Every path uses up an arc (or a node, if steps are independent), so there are at most as many paths. Their unary
     parts are affinely independent if the marginals determine the flow.
     """
-    n_steps, n_states, n_arcs = dims[0], dims[1], np.int64(0)
+    n_steps = dims[0]
+    n_states = dims[1]
+    n_arcs = np.int64(0)
     while n_arcs < slots.shape[0] and slots[n_arcs] >= 0:
         n_arcs += 1
     if n_arcs == 0:

@@ -40,7 +40,8 @@ def _add_way(chain, forest, candidates, prices, t, i, step):
     while 0 <= t + step < chain.n_steps:
         table = min(t, t + step) * chain.stride
         place, stride = (table + i * width, 1) if step > 0 else (table + i, width)
-        best, state = -np.inf, np.int64(0)
+        best = -np.inf
+        state = np.int64(0)
         for k in range(candidates.counts[t + step]):
             other = candidates.states[t + step, k]
             value = chain.gains[place + other * stride] + reached[(t + step) * width + other]
@@ -96,7 +97,8 @@ def _open_nodes(chain, forest, candidates, prices, busy, tolerance):
     for t in range(chain.n_steps):
         if busy[t]:
             continue
-        best, best_state = tolerance, np.int64(-1)
+        best = tolerance
+        best_state = np.int64(-1)
         for k in range(candidates.counts[t]):
             i = candidates.states[t, k]
             if not forest.on[t * chain.width + i]:
@@ -133,7 +135,8 @@ def _make_room(forest, x, y, is_left, is_on_way):
     while node >= 0:
         is_on_way[node] = False
         node = forest.parent[node]
-    least, least_node = np.inf, np.int64(-1)
+    least = np.inf
+    least_node = np.int64(-1)
     # On the way from x, arcs from an out-vertex to its parent lose flow; on the way from y, those from an in-vertex do.
     for side in range(2):
         node = x if side == 0 else y
@@ -158,7 +161,8 @@ def _open_arcs(chain, forest, prices, busy, tolerance):
         first, last, next_last = (s - 1) * width, (s - 1) * width + forest.n_on[s - 1], s * width + forest.n_on[s]
         for k in range(first, last):
             i = forest.states[k]
-            row, leave = (s - 1) * chain.stride + i * width, out_of(width, s - 1) + i
+            row = (s - 1) * chain.stride + i * width
+            leave = out_of(width, s - 1) + i
             for k_next in range(s * width, next_last):
                 enters = into(width, s) + forest.states[k_next]
                 gain = chain.gains[row + forest.states[k_next]] + forest.potential[leave] + forest.potential[enters]
@@ -200,7 +204,9 @@ def _is_cut_off(chain, forest, t, i):
 @kernel
 def _connect(chain, forest, t, i, s):
     """Add the best arc between a node, which has none on this side, and the nodes with arcs of a neighbouring step."""
-    width, best, best_state = chain.width, -np.inf, np.int64(-1)
+    width = chain.width
+    best = -np.inf
+    best_state = np.int64(-1)
     for j in range(chain.n_states):
         if forest.on[s * width + j]:
             if s < t:

@@ -169,7 +169,8 @@ def price_backward(chain, forest, candidates, prices, share):
                 continue
             best = 0.0
             if t < chain.n_steps - 1:
-                row, most = t * chain.stride + i * width, spread(-np.inf)
+                row = t * chain.stride + i * width
+                most = spread(-np.inf)
                 for p in range(0, width, WIDTH):
                     most = larger(most, load(chain.gains, row + p) + load(prices.behind, first + width + p))
                 best = largest(most)

@@ -94,10 +94,12 @@ def _solve(chain, forest):
     candidates = first_candidates(chain, forest, prices, best)
     n_removals = np.zeros(chain.n_steps, np.int64)
     plant(chain, forest, candidates, prices, best)
-    n_rounds, is_solved = np.int64(0), False
+    n_rounds = np.int64(0)
+    is_solved = False
     while n_rounds < _MAX_ROUNDS and not is_solved:
         n_rounds += pivot(chain, forest, candidates, prices, n_removals, _MAX_ROUNDS - n_rounds)
-        is_solved, tolerance = True, tolerance_of(chain, forest)
+        is_solved = True
+        tolerance = tolerance_of(chain, forest)
         price_forward(chain, forest, every, prices, 0.0)
         price_backward(chain, forest, every, prices, 0.0)
         for node in range(forest.u.shape[0]):
@@ -137,7 +139,8 @@ def _write_facets(chain, forest, additional, dims, marginals, tied):
         if forest.parent[x] >= 0:
             s = x // (2 * width)
             i, j = ends_of(width, s, x, forest.parent[x])
-            slots[r, 0], parts[r, 0] = (s - 1) * n_states + i, part_of(dims, s - 1, i, j)
+            slots[r, 0] = (s - 1) * n_states + i
+            parts[r, 0] = part_of(dims, s - 1, i, j)
             weights[r] = max(forest.flow[x], 0.0)
             r += 1
     start, end = end_indices_of(additional, dims)
@@ -208,7 +211,8 @@ def chain_products(
     """Multiply a direction with the Jacobian; see `_numerics.facets`."""
     n_steps, n_states = dims[0], dims[1]
     chain = new_chain(direction, additional_direction, dims, 0.0)
-    width, forest = chain.width, new_forest(n_steps, chain.width)
+    width = chain.width
+    forest = new_forest(n_steps, chain.width)
     n_arcs = 0
     while n_arcs < slots.shape[0] and slots[n_arcs] >= 0:
         n_arcs += 1
