@@ -64,7 +64,7 @@ def models():
     chain, groups, sets = StructuredSparseMAPClassifier, GroupLassoPerceptron, MultilabelLPSparseMAP
     selected = {"budget": 1, "max_iter": 2, "debias_max_iter": 1, "random_state": 0}
     return {
-        "flat": (chain(max_iter=5, loss=("hinge", np.ones((2, 2)) - np.eye(2))), "flat"),
+        "flat": (chain(max_iter=5, loss="hinge", cost=np.ones((2, 2)) - np.eye(2)), "flat"),
         "numbers": (chain(max_iter=5, class_weight={3: 2.0}), "numbers"),
         "chain": (chain("chain", max_iter=5), "chains"),
         "constraints": (chain("chain", max_iter=5, constraints="bio"), "tags"),

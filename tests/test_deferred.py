@@ -106,7 +106,7 @@ def test_a_stream_selects_at_any_time_however_it_is_cut():
     assert models[0].score(X, y) > 0.8
 
 
-@pytest.mark.parametrize("budget", [{"budget": 3}, {"budget": (20, "weights")}])
+@pytest.mark.parametrize("budget", [{"budget": 3}, {"budget": 20, "budget_unit": "weights"}])
 def test_memory_is_bounded(budget, monkeypatch):
     X, y, truth = sensors(4000)
     free = quick(**budget).fit(X, y)

@@ -197,7 +197,7 @@ def test_from_a_fitted_estimator():
     on = X[:, :3] > 0.3
     Y = np.stack([on[:, 0], on[:, 0] | on[:, 1], on[:, 2], ~on[:, 2]], axis=1).astype(int)
     names = ["cat", "pet", "day", "night"]
-    model = MultilabelLPSparseMAP("full", eta0=(None, 0.01), max_iter=20)
+    model = MultilabelLPSparseMAP("full", edge_eta0=0.01, max_iter=20)
     with pytest.warns(UserWarning, match="still improving"):
         model.set_params(random_state=0).fit(X, Y, classes=names)
     display = LabelGraphDisplay.from_estimator(model, n_edges=3)

@@ -329,7 +329,7 @@ def test_costs_follow_labels(rows):
     cost = pd.DataFrame([[0, 1, 9], [1, 0, 1], [9, 1, 0]], ["low", "mid", "high"], ["low", "mid", "high"], dtype=float)
 
     def fit(cost, y=y, **options):
-        return StructuredSparseMAPClassifier(loss=("margin_sparsemap", cost), **options).fit(X, y)
+        return StructuredSparseMAPClassifier(loss="margin_sparsemap", cost=cost, **options).fit(X, y)
 
     expected = fit(cost.loc[np.unique(y), np.unique(y)].to_numpy())
     for own in (cost, cost.iloc[[2, 0, 1]], cost[["high", "low", "mid"]], cost.reset_index(drop=True)):
@@ -343,8 +343,8 @@ def test_costs_follow_labels(rows):
     np.testing.assert_array_equal(fit(cost, fewer).coef_, small.coef_)
     with pytest.raises(ValueError, match="cost has no row 'high', which is among the labels"):
         fit(cost.loc[["low", "mid"], ["low", "mid"]])
-    lasso = StructuredGroupLasso(alpha=0.01, loss=("margin_sparsemap", cost)).fit(X, y)
-    turned = StructuredGroupLasso(alpha=0.01, loss=("margin_sparsemap", cost.iloc[::-1])).fit(X, y)
+    lasso = StructuredGroupLasso(alpha=0.01, loss="margin_sparsemap", cost=cost).fit(X, y)
+    turned = StructuredGroupLasso(alpha=0.01, loss="margin_sparsemap", cost=cost.iloc[::-1]).fit(X, y)
     np.testing.assert_array_equal(lasso.coef_, turned.coef_)
     with pytest.raises(ValueError, match="cost has the row 'low', which is not among the numbers of the labels"):
         FenchelYoungLoss(Simplex(), "margin_sparsemap", cost=cost)

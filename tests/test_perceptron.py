@@ -585,7 +585,7 @@ def test_finalize_shrinks_and_debiases(debias):
         {"loss": "crf", "debias": "crf"},
         {"average": False},
         {"shrink_every": 200},
-        {"budget": (36, "weights")},
+        {"budget": 36, "budget_unit": "weights"},
         {"budget": None, "alpha": 0.02},
     ],
 )
@@ -667,7 +667,7 @@ OPTIONS = [
     {"budget": 2},
     {"alpha": 0.02, "shrink_every": 7, "loss": "hinge"},
     {"budget": 2, "loss": "crf", "debias": "crf", "shuffle": False},
-    {"budget": (12, "weights"), "loss": "sparsemap", "average": False},
+    {"budget": 12, "budget_unit": "weights", "loss": "sparsemap", "average": False},
 ]
 
 

@@ -509,7 +509,7 @@ def test_what_is_learned_may_be_assigned(average):
             best = map_inference(LinearChain(), scores, **additional).structure
             assert path.tolist() == other.classes_[best].tolist()
         # Training goes on from there.
-        other.set_params(solver=("adagrad", 1e-300)).partial_fit(X, y)
+        other.set_params(solver="adagrad", eta0=1e-300).partial_fit(X, y)
         np.testing.assert_allclose(other.transitions_, learned.transitions_, atol=1e-12)
         np.testing.assert_allclose(other.coef_, learned.coef_, atol=1e-12)
     learned.start_ = [0.0, -np.inf, -np.inf]
@@ -736,7 +736,8 @@ def test_wrong_parameters_are_refused():
             r"'alpha' parameter .* must be a float in the range \[0.0, inf\), a str .* or None. Got -1.0",
         ),
         ({"temperature": 0}, r"'temperature' parameter .* must be a float in the range \(0.0, inf\). Got 0"),
-        ({"solver": ("adagrad", np.nan)}, r"'solver' parameter .* or a pair of .* Got \('adagrad', nan\)"),
+        ({"eta0": np.nan}, r"'eta0' parameter .* must be a float in the range .* Got nan"),
+        ({"solver": ("adagrad", 0.1)}, r"'solver' parameter .* Got \('adagrad', 0.1\)"),
         ({"max_iter": 0}, r"'max_iter' parameter .* must be an int in the range \[1, inf\) or None. Got 0"),
         ({"early_stopping": True, "validation_fraction": 1.5}, "validation_fraction"),
         ({"class_weight": "even"}, "'class_weight' parameter .* Got 'even'"),
@@ -754,7 +755,7 @@ def test_features_whose_squares_overflow_are_refused():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_no_parameter_of_one_optimiser_affects_another():
     X, y = make_chains(12, 3)
-    steps = {"solver": ("lbfgs", 0.5)}, {"average": False}, {"batch_size": 3}
+    steps = {"eta0": 0.5}, {"average": False}, {"batch_size": 3}
     online = (*steps, {"shuffle": False}, {"random_state": 1})
     cases = {
         ("lbfgs", "sparsemap"): online,

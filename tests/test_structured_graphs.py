@@ -335,7 +335,7 @@ def test_wrong_graphs_and_assignments_are_refused():
         (lambda: fit(y=[*y[:2], [True], *y[3:]]), r"y\[2\]: on has shape"),
         (lambda: fit(loss="crf"), "#P-hard"),
         (lambda: fit(loss="hinge", solver="mira"), "not for factor graphs"),
-        (lambda: fit(loss=("sparsemap", [[0.0]])), "cost is for"),
+        (lambda: fit(loss="sparsemap", cost=[[0.0]]), "cost is for"),
         (lambda: fit(class_weight="balanced"), "class_weight is for"),
         (lambda: fit(3), "is not one of"),
     ]:

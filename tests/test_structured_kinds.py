@@ -367,10 +367,10 @@ def test_a_cost_matrix_moves_mistakes_to_where_they_are_cheap():
     X = rng.normal(size=(400, 2))
     y = (X[:, 0] + rng.normal(size=400) > 0).astype(int)
     plain = StructuredSparseMAPClassifier(loss="margin_sparsemap", alpha=0.01).fit(X, y)
-    careful = StructuredSparseMAPClassifier(loss=("margin_sparsemap", [[0.0, 1.0], [5.0, 0.0]]), alpha=0.01).fit(X, y)
+    careful = clone(plain).set_params(cost=[[0.0, 1.0], [5.0, 0.0]]).fit(X, y)
     assert ((careful.predict(X) == 0) & (y == 1)).sum() < ((plain.predict(X) == 0) & (y == 1)).sum()
     with pytest.raises(ValueError, match=r"cost must have shape \(2, 2\)"):
-        StructuredSparseMAPClassifier(loss=("hinge", np.zeros((3, 3)))).fit(X, y)
+        StructuredSparseMAPClassifier(loss="hinge", cost=np.zeros((3, 3))).fit(X, y)
 
 
 def test_chains_learn_with_every_loss_and_solver():
@@ -393,7 +393,7 @@ def test_chains_learn_with_every_loss_and_solver():
 def test_lbfgs_and_adagrad_agree_on_a_smooth_loss():
     X, y = make_data(DependencyTree(), 30)
     batch = StructuredSparseMAPClassifier("tree", "crf", alpha=0.05, solver="lbfgs", tol=1e-8).fit(X, y)
-    online = StructuredSparseMAPClassifier("tree", "crf", alpha=0.05, solver=("adagrad", 0.5), tol=0.0, max_iter=300)
+    online = StructuredSparseMAPClassifier("tree", "crf", alpha=0.05, solver="adagrad", eta0=0.5, tol=0.0, max_iter=300)
     with pytest.warns(ConvergenceWarning, match="still improving"):
         online.set_params(n_iter_no_change=300, random_state=0).fit(X, y)
     np.testing.assert_allclose(online.coef_, batch.coef_, atol=0.1)
