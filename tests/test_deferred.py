@@ -5,13 +5,12 @@ import pickle
 import numpy as np
 import pytest
 from internals import replace
-from naive_perceptron import DualAverager
+from naive_perceptron import DualAverager, optimizer_of, random_problem, run
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
-from test_perceptron import optimizer_of, random_problem, run
 
 from sklearn_sparsemap import GroupLassoPerceptron
 from sklearn_sparsemap.penalties import as_groups

@@ -12,7 +12,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgb
-from test_plotting import assert_nothing_overlaps, texts_of
+from pictures import assert_nothing_overlaps, texts_of
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
 from sklearn_sparsemap.plotting import LabelGraphDisplay

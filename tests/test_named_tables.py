@@ -12,11 +12,11 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from internals import aligned, as_mapping, by_samples, order_by
+from public_names import NAMES
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from test_names import NAMES
 
 from sklearn_sparsemap import (
     DecisionFocusedRegressor,

@@ -29,14 +29,13 @@ from internals import (
     online_optimizer,
     replace,
 )
+from samples import graph_of, make_chains, make_rings
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import accuracy_score
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import check_param_validation
-from test_structured import make_chains
-from test_structured_graphs import graph_of, make_rings
 
 from sklearn_sparsemap import (
     GroupLassoPerceptron,

@@ -4,8 +4,8 @@ from functools import cache
 
 import numpy as np
 import pytest
+from samples import graph_of, make_rings
 from sklearn.base import clone
-from test_structured_graphs import graph_of, make_rings
 
 from sklearn_sparsemap import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
 

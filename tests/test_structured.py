@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 from internals import OnlineOptimizer, replace
+from samples import make_chains
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_digits, load_iris
@@ -29,21 +30,6 @@ from sklearn_sparsemap.pipeline import make_structured_pipeline
 from sklearn_sparsemap.structures import LinearChain, Simplex
 
 pd = pytest.importorskip("pandas")
-
-
-def make_chains(n_samples=40, seed=0, kind="dense"):
-    """Noisy observations of a sticky sequence of three labels, which the transitions help to read."""
-    rng = np.random.default_rng(seed)
-    labels = np.array(["x", "y", "z"])
-    X, y = [], []
-    for _ in range(n_samples):
-        n = int(rng.integers(1, 9))
-        states = np.cumsum(rng.random(n) < 0.3) % 3
-        x = np.eye(3)[states] + 0.6 * rng.normal(size=(n, 3))
-        x = np.hstack([x, np.ones((n, 1))])
-        X.append(sparse.csr_array(x) if kind == "csr" else x)
-        y.append(labels[states])
-    return X, y
 
 
 def as_lists(y):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from internals import StructureTask, replace
 from registry import best_segment, encode_segment
+from samples import KINDS, N_FEATURES, make_data
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -34,32 +35,6 @@ from sklearn_sparsemap.structures import (
     Segmentation,
     Subset,
 )
-
-N_FEATURES = 5
-
-
-def make_data(structure, n_samples=40, seed=0):
-    """Samples whose gold structure is the best one under hidden weights, with some noise; one row a part."""
-    rng = np.random.default_rng(seed)
-    w = np.random.default_rng(99).normal(size=N_FEATURES)
-    X, y = [], []
-    for _ in range(n_samples):
-        n, m = (int(k) for k in rng.integers(1, 5, size=2))
-        shape = {DependencyTree: (n + 1, n), Matching: (n, m)}.get(type(structure), (n + 3,))
-        x = rng.normal(size=(*shape, N_FEATURES))
-        X.append(x)
-        scores = x @ (w if structure.row_outputs is None else np.stack([w, w[::-1]], axis=1))
-        y.append(map_inference(structure, scores + 0.1 * rng.normal(size=scores.shape))[0])
-    return X, y
-
-
-KINDS = {
-    "tree": DependencyTree(),
-    "projective": DependencyTree(projective=True, single_root=True),
-    "matching": Matching(),
-    "subset": Subset(min_size=1, max_size=2),
-    "ranking": Ranking(),
-}
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 from naive_penalties import shrink_in_order
-from naive_perceptron import DenseLearner
+from naive_perceptron import DenseLearner, optimizer_of, random_problem, run
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
-from test_perceptron import optimizer_of, random_problem, run
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, perceptron_path
 from sklearn_sparsemap.distributed import ParameterMixing
