@@ -394,7 +394,7 @@ def test_wrong_samples_are_named():
     with pytest.raises(ValueError, match="class_weight is for structures made of labels"):
         StructuredSparseMAPClassifier("tree", class_weight="balanced").fit(X, y)
     with pytest.raises(ValueError, match="cost is for structures made of labels"):
-        StructuredSparseMAPClassifier("tree", ("hinge", np.zeros((1, 1)))).fit(X, y)
+        StructuredSparseMAPClassifier("tree", "hinge", np.zeros((1, 1))).fit(X, y)
     fitted = model.set_params(structure="tree").fit(X, y)
     with pytest.raises(ValueError, match=r"y\[0\]: there are"):
         fitted.score(X, [[0] * 9] * 5)
