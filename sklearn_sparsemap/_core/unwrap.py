@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from sklearn.base import BaseEstimator
 
+from .errors import SampleError
 from .moments import whole
-from .validation import rename_samples
 
 
 def unwrap(model):
@@ -69,17 +69,18 @@ def single_sample(model, x):
     try:
         yield
     except ValueError as error:
-        message = rename_samples(str(error), "X", "x")
-        if not message.startswith("infeasible"):
+        names_sample = isinstance(error, SampleError)
+        if not (names_sample and error.infeasible):
             try:
                 n_samples = len(model.predict(x))
             except Exception:
                 pass
             else:
-                message = _about_several(x, n_samples)
-        if message == str(error):
-            raise
-        raise ValueError(message) from error
+                raise ValueError(_about_several(x, n_samples)) from error
+        if names_sample and error.argument == "X":
+            error.argument = "x"
+            error.sample = None
+        raise
 
 
 def _about_several(x, n_samples):

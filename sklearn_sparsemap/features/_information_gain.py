@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._core.annotations import Any, ArrayLike, Self
 from .._core.doc_link import DocLinkMixin
+from .._core.errors import SampleError
 from .._core.indices import are_indices
 from .._core.moments import in_one_step
 from .._core.pickles import PickleMixin
@@ -222,9 +223,9 @@ def _flatten_labels(y, lengths):
     samples = list(y)
     for i, (sample, length) in enumerate(zip(samples, lengths)):
         if isinstance(sample, str) or not hasattr(sample, "__len__") or getattr(sample, "ndim", 1) != 1:
-            raise ValueError(f"y[{i}] is {quoted(sample)}, not a sequence of labels; X[{i}] has {length} rows")
+            raise SampleError("y", i, f" is {quoted(sample)}, not a sequence of labels; X[{i}] has {length} rows")
         if len(sample) != length:
-            raise ValueError(f"y[{i}] has {len(sample)} labels, but X[{i}] has {length} rows; give one label a row")
+            raise SampleError("y", i, f" has {len(sample)} labels, but X[{i}] has {length} rows; give one label a row")
     labels = list(chain.from_iterable(samples))
     check_no_missing(labels)
     return labels

@@ -19,6 +19,7 @@ from typing import Literal
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike
+from .._core.errors import SampleError
 from .._core.jit import readonly
 from .._core.offsets import offsets
 from .._core.tables import aligned
@@ -166,7 +167,7 @@ def structure_loss_gradient(structure, inference, form, tol, scores, gold, addit
         try:
             encoded.append(structure.encode(own, dims))
         except ValueError as error:
-            raise ValueError(f"gold[{i}]: {error}" if many else f"gold: {error}") from error
+            raise SampleError("gold", i if many else None, f": {error}") from error
     n_labels = math.isqrt(len(form.cost))
     for shape in batch.problem_shapes:
         if n_labels not in (0, shape.shape[-1]):
@@ -192,8 +193,8 @@ def structure_loss_gradient(structure, inference, form, tol, scores, gold, addit
         run()
     check_feasible(~np.isnan(losses), many, structure, problems)
     if np.isinf(losses).any():
-        which = f"gold[{int(np.argmax(np.isinf(losses)))}]" if many else "gold"
-        raise ValueError(f"{which} is forbidden: one of its parts has a score of -inf")
+        i = int(np.argmax(np.isinf(losses)))
+        raise SampleError("gold", i if many else None, " is forbidden: one of its parts has a score of -inf")
     pairs = []
     for i, (loss, shape) in enumerate(zip(losses.tolist(), batch.shapes)):
         unary = residuals[problems.score_ptr[i] : problems.score_ptr[i + 1]].reshape(shape)

@@ -3,10 +3,11 @@
 import numpy as np
 import torch
 
+from .._core.errors import SampleError
 from .._layers.entry import Registered
 from .._layers.padding import distinct_rows
 from .._layers.register import maker, operator_of, register
-from .._layers.samples import index_text, naming, nonempty
+from .._layers.samples import naming, nonempty, position
 from ..structures._base import TensorBatch
 
 
@@ -127,8 +128,8 @@ def _refuse(values, lead, what):
     """Raise ValueError if scores contain NaN or inf."""
     wrong = ~(values < torch.inf).flatten(1).all(1)
     if wrong.any():
-        place = index_text(int(wrong.nonzero()[0]), lead)
-        raise ValueError(f"{what}{place} contains NaN or inf; scores must be finite, or -inf to forbid a part")
+        place = position(int(wrong.nonzero()[0]), lead)
+        raise SampleError(what, place, " contains NaN or inf; scores must be finite, or -inf to forbid a part")
 
 
 class NativeSolution:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Self
 from ..._core.doc_link import DocLinkMixin
+from ..._core.errors import naming
 from ..._core.moments import whole
 from ..._core.offsets import size_of, split_flat
 from ..._core.pickles import PickleMixin
@@ -28,7 +29,6 @@ from ..._core.validation import (
     check_sample_weight,
     check_scores,
     keep_text,
-    naming,
     pair_of,
 )
 from ..._training._partial_task import PartialTask
@@ -362,7 +362,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             return marginal_inference(structure, scores, n_jobs=self.n_jobs, **additional).log_partition
 
         # Known entries, and gold structures of the loss, are those of y.
-        with naming("known|gold", "y[{}]"):
+        with naming(known="y", gold="y"):
             if not structure.labelled:
                 return np.array(self._infer(X, "gibbs", None, of_structures))
             completions = self._infer(X, "gibbs", y, log_partitions, 0.0)

@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, NDArray, Self
+from ..._core.errors import SampleError
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_matrix
 from .output import MetaRaggedTransformer
@@ -271,7 +272,7 @@ def _join_frames(samples):
     names = list(samples[0].columns)
     for i, sample in enumerate(samples):
         if not hasattr(sample, "columns") or list(sample.columns) != names:
-            raise ValueError(f"X[{i}] has other columns than X[0], which has {names}; give all samples the same")
+            raise SampleError("X", i, f" has other columns than X[0], which has {names}; give all samples the same")
     library = type(samples[0]).__module__.split(".")[0]
     if library == "polars":
         import polars as pl

@@ -1,0 +1,91 @@
+"""Errors of single samples, which keep the argument and the position apart from the text until they are shown.
+
+Code that splits, groups, renames or unwraps a batch maps the position and the argument of the error, and raises it
+again. Nothing reads or rewrites its text.
+
+Most rooms use this file.
+"""
+
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Place(NamedTuple):
+    """The name of a sample or a part of it, for checks that take a name: ``str(Place("X", 2))`` is ``X[2]``."""
+
+    argument: str
+    sample: object = None
+    part: str = ""
+
+    def __str__(self):
+        index = "" if self.sample is None else np.atleast_1d(self.sample).tolist()
+        return f"{self.argument}{index}{self.part}"
+
+
+def part_of(name, key):
+    """Return the name of an entry of a dict; `name` is a `Place`, or the name of an argument."""
+    place = name if isinstance(name, Place) else Place(name)
+    return place._replace(part=f"{place.part}[{key!r}]")
+
+
+class SampleError(ValueError):
+    """An error in one sample of an argument.
+
+    Parameters
+    ----------
+    argument : str
+        The argument that holds the sample, by the user's name.
+    sample : int, tuple of int or None
+        The position of the sample in the batch that was given. None for a sample that is not in a batch.
+    *message : str
+        The message without the name of the sample, which joins these texts. It precedes a single text.
+    infeasible : bool, default=False
+        Whether the sample allows no structure.
+    remedy, model_remedy : str, default=""
+        The end of the message: for people who gave these scores, and for those whose model predicted them.
+
+    Attributes
+    ----------
+    argument, sample, message, infeasible, remedy, model_remedy
+        As above. All may be assigned: the message is formatted when it is shown.
+    """
+
+    def __init__(self, argument, sample, *message, infeasible=False, remedy="", model_remedy=""):
+        self.argument = argument
+        self.sample = sample
+        self.message = message if len(message) > 1 else ("", *message)
+        self.infeasible = infeasible
+        self.remedy = remedy
+        self.model_remedy = model_remedy
+
+    def __str__(self):
+        return str(Place(self.argument, self.sample)).join(self.message) + self.remedy
+
+
+def error_at(name, *message):
+    """Return a `SampleError`; `name` is a `Place`, or the name of an argument."""
+    place = name if isinstance(name, Place) else Place(name)
+    before, *after = message if len(message) > 1 else ("", *message)
+    return SampleError(place.argument, place.sample, before, *(place.part + text for text in after))
+
+
+@contextmanager
+def naming(samples=None, **arguments):
+    """Map the positions of samples in a `SampleError`, and the names of arguments.
+
+    Parameters
+    ----------
+    samples : sequence of int, default=None
+        The position in the user's batch of each sample of the batch within. By default, positions do not change.
+    **arguments : str
+        The user's name of an argument, by its name within.
+    """
+    try:
+        yield
+    except SampleError as error:
+        error.argument = arguments.get(error.argument, error.argument)
+        if samples is not None and error.sample is not None:
+            error.sample = samples[error.sample]
+        raise
