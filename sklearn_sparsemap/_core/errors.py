@@ -7,6 +7,7 @@ Most rooms use this file.
 """
 
 from contextlib import contextmanager
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -45,23 +46,27 @@ class SampleError(ValueError):
         Whether the sample allows no structure.
     remedy, model_remedy : str, default=""
         The end of the message: for people who gave these scores, and for those whose model predicted them.
+    names : tuple of (str or None), default=()
+        The arguments whose sample is named between the texts, if not all are `argument`, for which None stands.
 
     Attributes
     ----------
-    argument, sample, message, infeasible, remedy, model_remedy
+    argument, sample, message, infeasible, remedy, model_remedy, names
         As above. All may be assigned: the message is formatted when it is shown.
     """
 
-    def __init__(self, argument, sample, *message, infeasible=False, remedy="", model_remedy=""):
+    def __init__(self, argument, sample, *message, infeasible=False, remedy="", model_remedy="", names=()):
         self.argument = argument
         self.sample = sample
         self.message = message if len(message) > 1 else ("", *message)
         self.infeasible = infeasible
         self.remedy = remedy
         self.model_remedy = model_remedy
+        self.names = names or (None,) * (len(self.message) - 1)
 
     def __str__(self):
-        return str(Place(self.argument, self.sample)).join(self.message) + self.remedy
+        names = [str(Place(name or self.argument, self.sample)) for name in self.names]
+        return "".join(chain.from_iterable(zip(self.message, [*names, self.remedy], strict=True)))
 
 
 def error_at(name, *message):
@@ -86,6 +91,7 @@ def naming(samples=None, **arguments):
         yield
     except SampleError as error:
         error.argument = arguments.get(error.argument, error.argument)
+        error.names = tuple(arguments.get(name, name) for name in error.names)
         if samples is not None and error.sample is not None:
             error.sample = samples[error.sample]
         raise

@@ -142,8 +142,8 @@ class NonconformityWithEmpty:
         check_same_length(results, y)
         for i in np.flatnonzero(self.samples.is_empty):
             if len(y[i]):
-                labels = f" has {len(y[i])} labels; give one for each step"
-                raise SampleError("y", i, f"X[{i}] has 0 steps, but ", labels)
+                message = "", " has 0 steps, but ", f" has {len(y[i])} labels; give one for each step"
+                raise SampleError("y", i, *message, names=("X", None))
         places = np.flatnonzero(~self.samples.is_empty)
         with naming(places):
             found = getattr(self._nonempty, method)([y[i] for i in places]) if len(places) else []

@@ -779,43 +779,46 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         task : Task
         """
         sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
-        X, y, sample_weight = without_empty(structure, X, y, sample_weight)
-        X, gold, classes = check_training_data(self, structure, X, y, **options)
-        step_weights = None
-        if sample_weight is not None:
-            sample_weight, step_weights = split_step_weights(sample_weight, structure, X.lengths, self._weighs_steps)
-        weights = combine_weights(X, gold, classes, sample_weight, self.class_weight)
-        if structure.uses_graphs:
-            task = structure.new_task(X)
-        elif isinstance(gold, RaggedArray) and (gold.values == UNKNOWN).any():
-            if step_weights is not None:
-                raise ValueError(
-                    "y has labels of None, and sample_weight has weights of steps; samples with unknown labels take "
-                    "one weight for each sample"
+        X, y, sample_weight, kept = without_empty(structure, X, y, sample_weight)
+        with naming(kept):
+            X, gold, classes = check_training_data(self, structure, X, y, **options)
+            step_weights = None
+            if sample_weight is not None:
+                sample_weight, step_weights = split_step_weights(
+                    sample_weight, structure, X.lengths, self._weighs_steps
                 )
-            task = PartialTask(structure, X, len(classes))
-        else:
-            task = StructureTask(structure, X, (structure.row_outputs or 1) if classes is None else len(classes))
-        self._mask = 0.0
-        if self.constraints is not None:
-            transitions = self._transition_mask(structure, classes)
-            transitions.check(gold)
-            self._mask = transitions.mask()
-        task.mask = self._mask
-        loss, cost = pair_of(self.loss, None)
-        if cost is not None:
-            cost = aligned_cost(cost, classes)
-        trained = task.learn(gold, weights, loss, self.temperature, cost)
-        if structure.uses_graphs:
-            X, gold, trained = without_violations(X, gold, trained, stream)
-        easier = structure.for_training()
-        if easier is not structure:
-            # The first task has checked the gold structures.
-            trained = StructureTask(easier, X, task.n_outputs).learn(gold, weights, loss, self.temperature, cost)
-            trained.whole = task
-        if step_weights is not None:
-            trained.step_weights = step_weights
-        return X, gold, classes, trained
+            weights = combine_weights(X, gold, classes, sample_weight, self.class_weight)
+            if structure.uses_graphs:
+                task = structure.new_task(X)
+            elif isinstance(gold, RaggedArray) and (gold.values == UNKNOWN).any():
+                if step_weights is not None:
+                    raise ValueError(
+                        "y has labels of None, and sample_weight has weights of steps; samples with unknown labels take "
+                        "one weight for each sample"
+                    )
+                task = PartialTask(structure, X, len(classes))
+            else:
+                task = StructureTask(structure, X, (structure.row_outputs or 1) if classes is None else len(classes))
+            self._mask = 0.0
+            if self.constraints is not None:
+                transitions = self._transition_mask(structure, classes)
+                transitions.check(gold)
+                self._mask = transitions.mask()
+            task.mask = self._mask
+            loss, cost = pair_of(self.loss, None)
+            if cost is not None:
+                cost = aligned_cost(cost, classes)
+            trained = task.learn(gold, weights, loss, self.temperature, cost)
+            if structure.uses_graphs:
+                X, gold, trained = without_violations(X, gold, trained, stream)
+            easier = structure.for_training()
+            if easier is not structure:
+                # The first task has checked the gold structures.
+                trained = StructureTask(easier, X, task.n_outputs).learn(gold, weights, loss, self.temperature, cost)
+                trained.whole = task
+            if step_weights is not None:
+                trained.step_weights = step_weights
+            return X, gold, classes, trained
 
     def _transition_mask(self, structure, classes):
         """Return the constraints on label sequences."""

@@ -272,12 +272,12 @@ def split_step_weights(sample_weight, structure, lengths, is_allowed=True):
     for i, (own, n_steps) in enumerate(zip(sample_weight, lengths.tolist())):
         own = check_numbers(own, Place("sample_weight", i))
         if own.shape != (n_steps,):
-            raise SampleError(
-                "sample_weight",
-                i,
-                f" has shape {own.shape}, but X[{i}] has {n_steps} steps; give one weight for each step, or one for "
-                "each sample",
+            message = (
+                "",
+                f" has shape {own.shape}, but ",
+                f" has {n_steps} steps; give one weight for each step, or one ",
             )
+            raise SampleError("sample_weight", i, *message[:2], message[2] + "for each sample", names=(None, "X"))
         check_not_negative(own, Place("sample_weight", i), "weights")
         arrays.append(own)
     values = np.concatenate(arrays)
@@ -318,25 +318,27 @@ def without_empty(structure, X, y, sample_weight=None):
     Returns
     -------
     X, y, sample_weight
+    kept : int array or None
+        The positions of the samples that are left; None for all.
     """
     if structure.is_flat or not structure.labelled:
-        return X, y, sample_weight
+        return X, y, sample_weight, None
     for samples in (X, y):
         is_table = hasattr(samples, "columns") or sparse.issparse(samples)
         if is_table or not hasattr(samples, "__len__") or isinstance(samples, str | bytes | dict):
-            return X, y, sample_weight
+            return X, y, sample_weight, None
     if len(X) != len(y):
-        return X, y, sample_weight
+        return X, y, sample_weight, None
     empty = are_empty(X) & are_empty(y)
     if not empty.any() or empty.all():
-        return X, y, sample_weight
+        return X, y, sample_weight, None
     warn_user(f"samples without steps are left out: {empty.sum()} of {len(X)}, the first of them X[{empty.argmax()}]")
     kept = np.flatnonzero(~empty)
     X = _taken(X, kept)
     y = _taken(y, kept)
     if sample_weight is not None and len(sample_weight) == len(empty):
         sample_weight = _safe_indexing(sample_weight, kept)
-    return X, y, sample_weight
+    return X, y, sample_weight, kept
 
 
 def _taken(samples, kept):
@@ -465,8 +467,8 @@ def flatten_labels(y, lengths):
                 remedy = f"for a sample of which no label is known write [None] * {lengths[i]}, a None for each step"
                 raise SampleError("y", i, f" is None; {remedy}")
             if isinstance(sequence, _NO_SEQUENCES) or not hasattr(sequence, "__len__"):
-                fault = f" is {quoted(sequence)}; it must be a sequence, one label for each step of X[{i}]"
-                raise SampleError("y", i, fault)
+                fault = f" is {quoted(sequence)}; it must be a sequence, one label for each step of "
+                raise SampleError("y", i, "", fault, "", names=(None, "X"))
             if getattr(sequence, "ndim", 1) != 1:
                 raise SampleError("y", i, f" has shape {sequence.shape}; it must be 1-D, one label for each step")
             if hasattr(sequence, "to_pylist") or (len(sequence) and hasattr(next(iter(sequence)), "as_py")):
@@ -477,8 +479,8 @@ def flatten_labels(y, lengths):
     wrong = np.flatnonzero(found != lengths)
     if len(wrong):
         i = int(wrong[0])
-        labels = f" has {found[i]} labels; give one for each step"
-        raise SampleError("y", i, f"X[{i}] has {lengths[i]} steps, but ", labels)
+        message = "", f" has {lengths[i]} steps, but ", f" has {found[i]} labels; give one for each step"
+        raise SampleError("y", i, *message, names=("X", None))
     labels = y.values.tolist() if samples is None else list(chain.from_iterable(samples))
     try:
         check_no_missing(labels)
@@ -507,9 +509,9 @@ def check_padding(labels, lengths):
     i = int(np.argmax(is_padded[:, -1]))
     n = int((~is_padded[i]).sum())
     n_last = len(is_padded[i]) - n
-    remedy = f"pass sequences of their own lengths, here X[{i}][:{n}] and "
-    fault = f" ends with {n_last} labels of -1, which look like padding; {remedy}"
-    raise SampleError("y", i, "", fault, f"[:{n}], or rename this label")
+    fault = f" ends with {n_last} labels of -1, which look like padding; pass sequences of their own lengths, here "
+    message = "", fault, f"[:{n}] and ", f"[:{n}], or rename this label"
+    raise SampleError("y", i, *message, names=(None, "X", None))
 
 
 def check_target(y, remedy):
