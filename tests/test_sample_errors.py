@@ -24,7 +24,6 @@ from sklearn_sparsemap import (
     n_best,
     sparsemap,
 )
-from sklearn_sparsemap._core.errors import Place, SampleError, error_at, naming, part_of
 from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.factors import AtMostOne, Exactly, FactorGraph, Xor
 from sklearn_sparsemap.features import TemplateVectorizer
@@ -42,7 +41,7 @@ rng = np.random.default_rng(0)
 
 def refused(call, argument, sample, *words):
     """Check that a call is refused with the argument, the position, and words of the message; return the message."""
-    with warnings.catch_warnings(), pytest.raises(SampleError) as caught:
+    with warnings.catch_warnings(), pytest.raises(ValueError) as caught:
         warnings.simplefilter("ignore")
         call()
     error, message = caught.value, str(caught.value)
@@ -151,7 +150,7 @@ def message_of(name, X):
     model = StructuredSparseMAPClassifier(lambda x: (impossible if x[0, 0] > 50 else possible)(name), max_iter=3)
     try:
         model.fit([np.zeros((4, 3))] * len(X), y).predict(X)
-    except SampleError as error:
+    except ValueError as error:
         return error.argument, error.sample, str(error)
 
 
@@ -457,14 +456,13 @@ def test_layers_of_jax():
 
 
 def test_an_error_is_formatted_when_it_is_shown():
-    error = SampleError("X", 2, "the rows of ", " end; write ", "[:1]", remedy=" or {} %s")
-    assert str(error) == "the rows of X[2] end; write X[2][:1] or {} %s"
-    with pytest.raises(SampleError) as caught, naming(known="y"), naming([4, 5, 9], X="known"):
-        raise error
-    assert caught.value is error and str(error) == "the rows of y[9] end; write y[9][:1] or {} %s"
-    error.argument, error.sample = "x", None
-    assert str(pickle.loads(pickle.dumps(error))) == "the rows of x end; write x[:1] or {} %s"
-    assert str(error_at(part_of(Place("scores", (1, 2)), "u"), " is bad")) == "scores[1, 2]['u'] is bad"
-    assert str(error_at("X", "", " is bad; use ", ".copy()")) == "X is bad; use X.copy()"
-    with pytest.raises(ValueError, match=r"^scores$"), naming([1], scores="X"):
-        raise ValueError("scores")
+    with pytest.raises(ValueError, match=r"^scores\[1\]") as caught:
+        map_inference(LinearChain(), np.array([[[0.0]], [[np.nan]]]))
+    error = caught.value
+    assert type(error) is not ValueError and not error.infeasible
+    error.argument, error.sample, error.remedy = "x", (2, 3), " or {} %s"
+    error.message = "the rows of ", " end; write ", "[:1]"
+    error.names = None, "X"
+    assert str(error) == "the rows of x[2, 3] end; write X[2, 3][:1] or {} %s"
+    error.sample = None
+    assert str(pickle.loads(pickle.dumps(error))) == str(error) == "the rows of x end; write X[:1] or {} %s"

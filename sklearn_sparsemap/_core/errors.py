@@ -64,6 +64,22 @@ class SampleError(ValueError):
         self.model_remedy = model_remedy
         self.names = names or (None,) * (len(self.message) - 1)
 
+    def renamed(self, samples=None, **arguments):
+        """Map the position of the sample, and the names of arguments; return the error.
+
+        Parameters
+        ----------
+        samples : sequence of int, default=None
+            The position in the user's batch of each sample of the batch within. By default, positions do not change.
+        **arguments : str
+            The user's name of an argument, by its name within.
+        """
+        self.argument = arguments.get(self.argument, self.argument)
+        self.names = tuple(arguments.get(name, name) for name in self.names)
+        if samples is not None and self.sample is not None:
+            self.sample = samples[self.sample]
+        return self
+
     def __str__(self):
         names = [str(Place(name or self.argument, self.sample)) for name in self.names]
         return "".join(chain.from_iterable(zip(self.message, [*names, self.remedy], strict=True)))
@@ -78,20 +94,9 @@ def error_at(name, *message):
 
 @contextmanager
 def naming(samples=None, **arguments):
-    """Map the positions of samples in a `SampleError`, and the names of arguments.
-
-    Parameters
-    ----------
-    samples : sequence of int, default=None
-        The position in the user's batch of each sample of the batch within. By default, positions do not change.
-    **arguments : str
-        The user's name of an argument, by its name within.
-    """
+    """Map the positions and names in a `SampleError`; see `SampleError.renamed`."""
     try:
         yield
     except SampleError as error:
-        error.argument = arguments.get(error.argument, error.argument)
-        error.names = tuple(arguments.get(name, name) for name in error.names)
-        if samples is not None and error.sample is not None:
-            error.sample = samples[error.sample]
+        error.renamed(samples, **arguments)
         raise

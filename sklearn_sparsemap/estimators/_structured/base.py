@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Self
 from ..._core.doc_link import DocLinkMixin
-from ..._core.errors import naming
+from ..._core.errors import SampleError, naming
 from ..._core.moments import whole
 from ..._core.offsets import size_of, split_flat
 from ..._core.pickles import PickleMixin
@@ -780,7 +780,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         """
         sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
         X, y, sample_weight, kept = without_empty(structure, X, y, sample_weight)
-        with naming(kept):
+        try:
             X, gold, classes = check_training_data(self, structure, X, y, **options)
             step_weights = None
             if sample_weight is not None:
@@ -793,8 +793,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             elif isinstance(gold, RaggedArray) and (gold.values == UNKNOWN).any():
                 if step_weights is not None:
                     raise ValueError(
-                        "y has labels of None, and sample_weight has weights of steps; samples with unknown labels take "
-                        "one weight for each sample"
+                        "y has labels of None, and sample_weight has weights of steps; samples with unknown labels "
+                        "take one weight for each sample"
                     )
                 task = PartialTask(structure, X, len(classes))
             else:
@@ -818,7 +818,10 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
                 trained.whole = task
             if step_weights is not None:
                 trained.step_weights = step_weights
-            return X, gold, classes, trained
+        except SampleError as error:
+            error.renamed(kept)
+            raise
+        return X, gold, classes, trained
 
     def _transition_mask(self, structure, classes):
         """Return the constraints on label sequences."""

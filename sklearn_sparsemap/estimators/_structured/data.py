@@ -272,12 +272,9 @@ def split_step_weights(sample_weight, structure, lengths, is_allowed=True):
     for i, (own, n_steps) in enumerate(zip(sample_weight, lengths.tolist())):
         own = check_numbers(own, Place("sample_weight", i))
         if own.shape != (n_steps,):
-            message = (
-                "",
-                f" has shape {own.shape}, but ",
-                f" has {n_steps} steps; give one weight for each step, or one ",
-            )
-            raise SampleError("sample_weight", i, *message[:2], message[2] + "for each sample", names=(None, "X"))
+            remedy = "give one weight for each step, or one for each sample"
+            message = "", f" has shape {own.shape}, but ", f" has {n_steps} steps; {remedy}"
+            raise SampleError("sample_weight", i, *message, names=(None, "X"))
         check_not_negative(own, Place("sample_weight", i), "weights")
         arrays.append(own)
     values = np.concatenate(arrays)
