@@ -5,6 +5,7 @@ Used by `conformal`, `distributed`, `estimators`, `features` and `pipeline`.
 
 import warnings
 from copy import deepcopy
+from inspect import signature
 
 from sklearn.exceptions import InconsistentVersionWarning
 
@@ -25,6 +26,23 @@ class _OtherVersionWarning(InconsistentVersionWarning):
         )
 
 
+def without_pairs(cls, values):
+    """Return the parameters of a stored estimator, and other values, without pairs.
+
+    A parameter of earlier versions could be a pair, whose second value now is a parameter of its own. The attribute
+    `_former_pairs` of a class maps the name of the first value to that of the second one.
+    """
+    values = dict(values)
+    defaults = signature(cls).parameters
+    for first, second in getattr(cls, "_former_pairs", {}).items():
+        if second not in values and first in values:
+            value = values[first]
+            is_pair = isinstance(value, tuple | list)
+            values[first] = value[0] if is_pair else value
+            values[second] = value[1] if is_pair else defaults[second].default
+    return values
+
+
 class PickleMixin:
     """The pickled state of an estimator; also that of `copy.copy`, which therefore shares no optimiser."""
 
@@ -37,7 +55,7 @@ class PickleMixin:
         return state | {_VERSION: __version__}
 
     def __setstate__(self, state):
-        state = dict(state)
+        state = without_pairs(type(self), state)
         version = state.pop(_VERSION, "without a version")
         if version != __version__:
             warnings.warn(
