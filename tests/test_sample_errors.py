@@ -25,6 +25,8 @@ from sklearn_sparsemap import (
     sparsemap,
 )
 from sklearn_sparsemap.conformal import ConformalStructures
+from sklearn_sparsemap.datasets import save_partition
+from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.factors import AtMostOne, Exactly, FactorGraph, Xor
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.inspection import explain
@@ -386,6 +388,31 @@ def test_ragged_and_sparse_samples():
     masked = [np.ma.masked_array(x.toarray()) for x in X]
     refused(lambda: model.predict([X[0].toarray(), masked[1]]), "X", 1, "fill it in by X[1].filled(value)")
     refused(lambda: model.predict([X[0].toarray(), X[1].toarray()[0]]), "X", 1, "write X[1][:, None]")
+
+
+def test_partitions(tmp_path):
+    X, y = samples_of(), [["a", "b", "a", "b"]] * 6
+    nan = [x.copy() for x in X]
+    nan[2][1] = np.nan
+    short = [own if i != 4 else own[:1] for i, own in enumerate(y)]
+    for model in (
+        StructuredSparseMAPClassifier("chain", solver="adagrad", max_iter=2),
+        GroupLassoPerceptron(structure="chain", budget=1, max_iter=2),
+    ):
+        fit = clone(model).fit_partitions
+        refused(lambda fit=fit: fit([(X, y), (nan, y)]), "X", 2, "partitions[1]: X[2] contains NaN", "impute or drop")
+        refused(lambda fit=fit: fit([(nan, y), (X, y)]), "X", 2, "partitions[0]: X[2] contains NaN")
+        refused(lambda fit=fit: fit(lambda: iter([(X, y), (X, short)])), "y", 4, "partitions[1]: X[4] has 4 steps")
+    model = StructuredSparseMAPClassifier("chain", solver="adagrad", max_iter=2)
+    refused(lambda: model.fit_partitions([(X, y)] * 2, validation=(nan, y)), "X", 2, "validation: X[2] contains NaN")
+    paths = [tmp_path / name for name in ("one.npz", "two.npz")]
+    for path, own in zip(paths, (y, short), strict=True):
+        save_partition(path, X, own)
+    mixing = ParameterMixing(clone(model), n_rounds=1)
+    for order in ([0, 1], [1, 0]):
+        parts = [paths[i] for i in order]
+        refused(lambda own=parts: mixing.fit(own), "y", 4, f"partitions[{order.index(1)}]: X[4] has 4 steps")
+    refused(lambda: mixing.fit(X, short), "y", 4, "X[4] has 4 steps")
 
 
 def test_layers_of_torch():

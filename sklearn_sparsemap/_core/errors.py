@@ -80,6 +80,12 @@ class SampleError(ValueError):
             self.sample = samples[self.sample]
         return self
 
+    def within(self, whole):
+        """Put the name of a part of the data, such as a file, before the message; return the error."""
+        first, *rest = self.message
+        self.message = (f"{whole}: {first}", *rest)
+        return self
+
     def __str__(self):
         names = [str(Place(name or self.argument, self.sample)) for name in self.names]
         return "".join(chain.from_iterable(zip(self.message, [*names, self.remedy], strict=True)))

@@ -4,7 +4,7 @@ Used by `conformal`, `estimators`, `factors`, `metrics` and `plotting`.
 """
 
 import numbers
-from collections.abc import Set
+from collections.abc import Set, Sized
 from itertools import chain
 
 import numpy as np
@@ -151,7 +151,7 @@ def label_sets(y, named=False, what="y"):
     ValueError
         If only some of the samples are collections.
     """
-    if isinstance(y, str | bytes | dict | RaggedArray) or getattr(y, "ndim", 1) != 1 or not hasattr(y, "__len__"):
+    if isinstance(y, str | bytes | dict | RaggedArray) or getattr(y, "ndim", 1) != 1 or not isinstance(y, Sized):
         return None
     if isinstance(y, np.ndarray) and y.dtype != object:
         return None

@@ -3,7 +3,7 @@
 Used by `conformal`, `inspection`, `pipeline` and `plotting`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from contextlib import contextmanager
 
 from sklearn.base import BaseEstimator
@@ -132,7 +132,7 @@ def _one_sample(x, is_flat, columns):
 
 def _holds_one(x, kinds):
     """Tell whether x is a sequence with one element, of one of these types."""
-    is_sequence = hasattr(x, "__len__") and not isinstance(x, str | bytes | Mapping) and getattr(x, "ndim", 1) == 1
+    is_sequence = isinstance(x, Sized) and not isinstance(x, str | bytes | Mapping) and getattr(x, "ndim", 1) == 1
     return is_sequence and len(x) == 1 and isinstance(next(iter(x)), kinds)
 
 

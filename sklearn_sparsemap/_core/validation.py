@@ -6,6 +6,7 @@ Most rooms use this file.
 """
 
 import numbers
+from collections.abc import Iterator, Sized
 
 import numpy as np
 from numpy.ma import MaskedArray
@@ -364,8 +365,8 @@ def _as_sequence(X, n_axes):
         remedy = _FRAME_REMEDY if hasattr(X, "columns") else _SAMPLES_REMEDY
         raise ValueError(f"X must be a sequence of samples; got one {len(shape)}-D array, {shape}: {remedy}")
     is_grouped = type(X).__name__.endswith("GroupBy")
-    if is_grouped or isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or not hasattr(X, "__getitem__"):
-        remedy = _FRAME_REMEDY if is_grouped else "write list(X)" if hasattr(X, "__next__") else _SAMPLES_REMEDY
+    if is_grouped or isinstance(X, str | bytes | dict) or not isinstance(X, Sized) or not hasattr(X, "__getitem__"):
+        remedy = _FRAME_REMEDY if is_grouped else "write list(X)" if isinstance(X, Iterator) else _SAMPLES_REMEDY
         raise ValueError(f"X must be a sequence of samples; got {type(X).__name__}: {remedy}")
     if len(X) == 0:
         raise ValueError(f"X holds 0 samples, while at least 1 is required: {_SAMPLES_REMEDY}")
@@ -399,7 +400,7 @@ def are_empty(samples):
     """Return a bool array: whether each sample, in the user's form, has no rows or labels."""
     if isinstance(samples, RaggedArray):
         return samples.lengths == 0
-    lengths = [x.shape[0] if getattr(x, "shape", ()) else len(x) if hasattr(x, "__len__") else 1 for x in samples]
+    lengths = [x.shape[0] if getattr(x, "shape", ()) else len(x) if isinstance(x, Sized) else 1 for x in samples]
     return np.array(lengths) == 0
 
 
@@ -524,9 +525,9 @@ def check_not_ignored(labels, lengths, name="y"):
 
 def check_same_length(X, y):
     """Raise ValueError unless X and y have the same number of samples, or if y is a table, which is read by columns."""
-    if not hasattr(y, "__len__") or isinstance(y, dict):
+    if not isinstance(y, Sized) or isinstance(y, dict):
         remedy = "; write [{name: y[name][i] for name in y} for i in range(len(X))]" if isinstance(y, dict) else ""
-        remedy = "; write list(y)" if hasattr(y, "__next__") else remedy
+        remedy = "; write list(y)" if isinstance(y, Iterator) else remedy
         raise ValueError(
             f"y must be a sequence with one structure a sample, such as a list; got {type(y).__name__}{remedy}"
         )

@@ -3,7 +3,7 @@
 Used by `features/_arcs`, `features/_rows` and `features/_tokens`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from hashlib import blake2b
 from itertools import chain
 from operator import itemgetter
@@ -202,14 +202,14 @@ def join_sentences(X):
 
 def are_all_empty(X):
     """Tell whether X is a sequence of sentences, none of which has a token."""
-    if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__") or _is_table(X) or not len(X):
+    if isinstance(X, str | bytes | Mapping) or not isinstance(X, Sized) or _is_table(X) or not len(X):
         return False
     kinds = str | bytes | Mapping
-    return all(hasattr(sentence, "__len__") and not isinstance(sentence, kinds) and not len(sentence) for sentence in X)
+    return all(isinstance(sentence, Sized) and not isinstance(sentence, kinds) and not len(sentence) for sentence in X)
 
 
 def _check_sentences(X):
-    if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
+    if isinstance(X, str | bytes | Mapping) or not isinstance(X, Sized):
         raise ValueError(f"X must be a sequence of sentences; got {type(X).__name__}")
     if _is_table(X):
         raise ValueError(
@@ -220,7 +220,7 @@ def _check_sentences(X):
     if not sentences:
         raise ValueError("X has no sentences; give at least one")
     for kind in set(map(type, sentences)):
-        if not issubclass(kind, str | bytes | Mapping) and hasattr(kind, "__len__"):
+        if not issubclass(kind, str | bytes | Mapping) and issubclass(kind, Sized):
             continue
         i = next(i for i, sentence in enumerate(sentences) if type(sentence) is kind)
         hint = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from itertools import chain
 from numbers import Integral, Real
 
@@ -217,12 +218,12 @@ def _is_structured(X):
 
 def _flatten_labels(y, lengths):
     """Return the labels of all rows as a list, after checking that there is one for each."""
-    if isinstance(y, str) or not hasattr(y, "__len__"):
+    if isinstance(y, str) or not isinstance(y, Sized):
         raise ValueError(f"y must be a sequence of label sequences; got {y!r}")
     check_same_length(lengths, y)
     samples = list(y)
     for i, (sample, length) in enumerate(zip(samples, lengths)):
-        if isinstance(sample, str) or not hasattr(sample, "__len__") or getattr(sample, "ndim", 1) != 1:
+        if isinstance(sample, str) or not isinstance(sample, Sized) or getattr(sample, "ndim", 1) != 1:
             raise SampleError("y", i, f" is {quoted(sample)}, not a sequence of labels; X[{i}] has {length} rows")
         if len(sample) != length:
             raise SampleError("y", i, f" has {len(sample)} labels, but X[{i}] has {length} rows; give one label a row")

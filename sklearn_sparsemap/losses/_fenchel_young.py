@@ -13,6 +13,7 @@ Used by `_layers`, `_training` and `estimators`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sized
 from functools import partial, singledispatch
 from typing import Literal
 
@@ -262,7 +263,7 @@ def loss_form(structure, name, temperature, cost, n_labels=None):
     flat = np.zeros(0)
     check_loss(structure, name, cost)
     if cost is not None:
-        labels = list(range(len(cost))) if hasattr(cost, "__len__") else []
+        labels = list(range(len(cost))) if isinstance(cost, Sized) else []
         whose = "the numbers of the labels, which have no names here"
         matrix = check_numbers(aligned(cost, labels, labels, name="cost", whose=whose), "cost")
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or n_labels not in (None, len(matrix)):

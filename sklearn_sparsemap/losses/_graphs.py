@@ -3,6 +3,8 @@
 Used by `_training` and `estimators`.
 """
 
+from collections.abc import Sized
+
 import numpy as np
 
 from .._core.errors import SampleError
@@ -61,7 +63,7 @@ def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jo
     problems, many = as_graph_problems(graph, scores, additional.get("additional"))
     layout = problems.layout
     golds = gold if many else [gold]
-    if not hasattr(golds, "__len__") or len(golds) != len(problems.scores):
+    if not isinstance(golds, Sized) or len(golds) != len(problems.scores):
         raise ValueError(f"gold must hold one assignment for each of {len(problems.scores)} samples")
     parts = []
     for i, own in enumerate(golds):
