@@ -4,6 +4,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import column_or_1d
 
+from .._core.errors import SampleError
 from .._core.indicators import read_known
 from .._core.offsets import split_flat
 from .._core.validation import check_same_length, keep_text
@@ -178,7 +179,7 @@ class ScoredStructures:
             labels = flatten_labels(y, lengths)
             if None in labels:
                 i = int(np.searchsorted(np.cumsum(lengths), labels.index(None), side="right"))
-                raise ValueError(f"y[{i}] has a label of None, which is unknown; leave the sample out")
+                raise SampleError("y", i, " has a label of None, which is unknown; leave the sample out")
             flat = codes_of(labels, self.model.classes_)
             codes = np.split(np.maximum(flat, 0), np.cumsum(lengths)[:-1])
             possible = np.minimum.reduceat(flat, np.cumsum(lengths) - lengths) >= 0
@@ -315,7 +316,7 @@ class ScoredLabelSets:
         y, known = read_known(self.model._in_order(y))
         if known is not None:
             i = int(np.argmin(known.all(axis=1)))
-            raise ValueError(f"y[{i}] has unknown labels (NaN), and sets hold whole label sets; leave the sample out")
+            raise SampleError("y", i, " has unknown labels (NaN), and sets hold whole label sets; leave the sample out")
         y = y if sparse.issparse(y) else np.asarray(y)
         if y.shape != (len(self.scores), n_labels):
             raise ValueError(
