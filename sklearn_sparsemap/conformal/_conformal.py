@@ -21,8 +21,8 @@ from .._core.pickles import PickleMixin
 from .._core.tables import by_samples
 from .._core.unwrap import transformed, unwrap_whole
 from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, first_of, keep_text, quoted
+from ..estimators._face import face_of
 from ..estimators._failures import warn_user
-from ._samples import samples_of, sums_of_weights
 from ._scores import SCORES, NonconformityWithEmpty
 
 # Length of the first list of structures of a sample, and the factor by which it grows while all of them are in the set.
@@ -196,7 +196,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
         of_parts = found.of_parts(y) if self.risk == "parts" else None
         of_samples = self._groups_of(found, X, groups, y)
         if isinstance(found, NonconformityWithEmpty):
-            kept = np.flatnonzero(~found.samples.is_empty)
+            kept = np.flatnonzero(~found.batch.is_empty)
             warn_user(f"samples without steps are left out: {len(found) - len(kept)} of {len(found)}")
             nonconformity = nonconformity[kept]
             of_samples = [of_samples[i] for i in kept]
@@ -204,7 +204,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
         self.nonconformity_ = nonconformity
         self.groups_ = of_samples
         self._by_array = groups is not None
-        self._weights = sums_of_weights(found.samples.model)
+        self._weights = _sums_of(found.face.learned)
         vars(self).pop("part_nonconformity_", None)
         if of_parts is not None:
             self.part_nonconformity_ = of_parts
@@ -302,7 +302,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
         self._check_fitted()
         self._check_given(groups)
         found = self._nonconformity(X)
-        self._warn_if_refitted(found.samples.model)
+        self._warn_if_refitted(found.face)
         of_samples = self._groups_of(found, X, groups, y)
         thresholds = self._thresholds(of_samples)
         return found, _with_rounding(np.array([thresholds[group] for group in of_samples]))
@@ -344,7 +344,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
         self._check_fitted()
         self._check_given(groups)
         found = self._nonconformity(X)
-        self._warn_if_refitted(found.samples.model)
+        self._warn_if_refitted(found.face)
         by_class = self.groups == "class"
         of_samples = [None] * len(found) if by_class else self._groups_of(found, X, groups)
         thresholds = self.threshold_ if by_class else self._thresholds(of_samples)
@@ -353,7 +353,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
         if by_class:
             # A class beyond the threshold of its own may come before others that are in the set, so all are listed.
             limit_of = {group: _with_rounding(threshold) for group, threshold in thresholds.items()}
-            lists = self._lists(found, [np.inf] * len(found), len(found.samples.model.classes_))
+            lists = self._lists(found, [np.inf] * len(found), len(found.face.classes))
             sets = [[pair for pair in own if pair[1] <= limit_of.get(pair[0], np.inf)] for own in lists]
         else:
             limits = [_with_rounding(thresholds[group]) for group in of_samples]
@@ -373,7 +373,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
 
         for costs, group in zip(nonconformity.of_all_parts(), of_samples):
             if self.groups == "class":
-                classes = nonconformity.samples.model.classes_.tolist()
+                classes = nonconformity.face.classes.tolist()
                 none = np.full(np.shape(self.confidence_level), np.inf)
                 limits = _with_rounding(np.array([thresholds.get(each, none) for each in classes]))
             else:
@@ -384,15 +384,28 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
     def _nonconformity(self, X):
         """Return the `Nonconformity` of samples."""
         steps, model = unwrap_whole(self.fitted_estimator)
+        face = face_of(model)
+        if face is None:
+            raise ValueError(
+                "ConformalStructures is for StructuredSparseMAPClassifier, GroupLassoPerceptron and "
+                "MultilabelLPSparseMAP, and pipelines and searches that contain them; got "
+                f"{type(model).__name__}" + ("; pass its estimator_" if hasattr(model, "estimator_") else "")
+            )
         argmax, score = SCORES[self.score]
-        samples = samples_of(model, transformed(steps, X), argmax)
-        if not np.any(getattr(samples, "is_empty", False)):
-            return score(samples)
-        return NonconformityWithEmpty(samples, score(samples) if samples.scores else None)
+        batch = face.problems(transformed(steps, X), argmax, "score='log_loss'")
+        # Sets are exact, and searched for as long as it takes.
+        batch.task.map_time_limit = None
+        if not batch.is_empty.any():
+            with face.named_errors(batch):
+                return score(face, batch)
+        if batch.is_empty.all():
+            return NonconformityWithEmpty(face, batch, None)
+        with face.named_errors(batch):
+            return NonconformityWithEmpty(face, batch, score(face, batch))
 
-    def _warn_if_refitted(self, model):
+    def _warn_if_refitted(self, face):
         """Warn if the weights of the model are not those of the calibration; its thresholds then say nothing."""
-        found = sums_of_weights(model)
+        found = _sums_of(face.learned)
         known = getattr(self, "_weights", None)
         # Files of earlier versions lack this attribute.
         if known is None or (
@@ -451,7 +464,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
                 raise ValueError(f"groups has {len(given)} entries for {len(nonconformity)} samples; pass one for each")
             return _check_hashable(given)
         if self.groups == "class":
-            if not nonconformity.samples.has_classes:
+            if nonconformity.face.classes is None:
                 raise ValueError("groups='class' is for one label a sample; pass a function from a sample to its group")
             return np.asarray(keep_text(y)).ravel().tolist()
         if self.groups is None:
@@ -511,6 +524,16 @@ def _elements(X, n_samples):
         return X.iter_rows(named=True)
     X = X.to_numpy() if hasattr(X, "to_numpy") else X
     return [X[[i]] if sparse.issparse(X) else X[i] for i in range(n_samples)]
+
+
+def _sums_of(weights):
+    """Return the sums of the weights of a model, and of their squares: they differ after another fit."""
+    sums = []
+    for arrays in vars(weights).values():
+        for array in arrays if isinstance(arrays, list) else [arrays]:
+            values = np.asarray(array.data if sparse.issparse(array) else array, np.float64)
+            sums += [float(values.sum()), float((values * values).sum())]
+    return sums
 
 
 def _with_rounding(threshold):

@@ -50,7 +50,7 @@ from .data import (
     read_constraints,
     validate_samples,
 )
-from .decisions import ObservedLabelSets, Tuning
+from .decisions import Tuning
 from .new_labels import add_labels
 from .solvers import AUTO_DROPOUT, SOLVERS, choose_solver
 
@@ -641,14 +641,14 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         if task.known is not None:
             whole = np.flatnonzero(task.known.all(axis=1))
             gold, weights = gold[whole], weights[whole]
-        self._sets = None if self._single or not weights.any() else ObservedLabelSets.of_samples(gold, weights)
+        self._sets = self._targets.observed_sets(gold, weights) if weights.any() else None
         if rule is None:
             # With unknown labels, the fully known samples are few and not representative.
             rule = "expected_f1" if self._sets is None or task.known is not None else "observed_sets"
         self._rule = rule
 
     def _tunes_threshold(self):
-        return self.threshold == "auto" and self.decision != "map" and not self._single
+        return self.threshold == "auto" and self._targets.rule(self.decision) != "map"
 
     def _choose_rule(self, held_out):
         """Return the best threshold, the rule, and the mean example F1 on held-out samples; see `Tuning`.

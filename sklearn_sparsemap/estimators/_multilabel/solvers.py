@@ -383,7 +383,7 @@ class AdamTraining:
             train, held = folds[0]
             part = whole.take(train)
             task = whole.take(held)
-            sets = None if estimator._single else ObservedLabelSets.of_samples(part.gold, part.weights)
+            sets = estimator._targets.observed_sets(part.gold, part.weights)
             twin = epochs_of(estimator, X[train], _for_epochs(part), self.hidden, check_random_state(_TWIN_SEED))
             for k in range(estimator.n_iter_):
                 report(estimator, "calibration, epoch", k + 1, estimator.n_iter_)
@@ -417,15 +417,8 @@ class AdamTraining:
                 f"early stopping would hold out the fraction {fraction!r} of the samples, which is all {n}; hold out a "
                 "smaller fraction, or use more samples"
             )
-        single = self.estimator._single
-        counts = np.bincount(gold.indices, minlength=gold.shape[1]) if single else np.zeros(1)
-        can_stratify = single and counts[counts > 0].min() > 1 and (counts > 0).sum() <= min(n_held, n - n_held)
-        return train_test_split(
-            np.arange(n),
-            test_size=fraction,
-            random_state=rng.randint(2**31 - 1),
-            stratify=gold.indices if can_stratify else None,
-        )
+        strata = self.estimator._targets.strata(gold, n_held)
+        return train_test_split(np.arange(n), test_size=fraction, random_state=rng.randint(2**31 - 1), stratify=strata)
 
 
 def _for_epochs(task):

@@ -40,6 +40,7 @@ from ...inference._graph.map import MAP_TIME_LIMIT
 from ...inference._problems import batch_of
 from ...inference._sampling import draw_structures
 from ...losses import LOSSES, FenchelYoungLoss
+from .._face import Face
 from .._failures import in_turn, warn_of_gaps, warn_user
 from .._state.export import LearnedArraysMixin
 from .._state.fitted import FittedState
@@ -59,6 +60,7 @@ from .data import (
     without_empty,
     without_violations,
 )
+from .face import StructuredFace
 from .few import predict_few
 from .graph_builder import resolve_structure
 from .restrictions import TransitionMask, check_known_length, explain_infeasible, forbid_others
@@ -101,11 +103,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     call `_training_data`, `_begin`, `_samples_to_score` and `_agreement`. `new_labels.py` calls `_check_whole` and
     `_transition_mask`, `penalty.py` calls `_agreement`, and `data.py` reads `_learned` and `_dtype`.
 
-    Other rooms use some private methods: `conformal` and `inspection/_explain.py` call `_check_predict`,
-    `_check_gibbs` (by which they also tell these estimators), `_as_labels` and `_no_labels`, and read `_current` and
-    `_structure`. `conformal` also calls `_task` and `_scores`, and reads `_learned`; `inspection/_explain.py` calls
-    `_infer`.
-    `plotting/_graphs/factor_graph.py` calls `_check_predict` and `_task`.
+    Other rooms see a fitted model by its face (`face.py`), which calls `_check_predict`, `_check_gibbs`, `_task`,
+    `_scores`, `_read_gold` and reads `_structure` and `_learned`.
     `estimators/_learners.py` calls `_check_whole`, `_check_task` and `_check_same_structure`,
     `estimators/_state/export.py` calls `_check_whole`, and `distributed/_phases.py` sets `_learned_columns`.
     """
@@ -226,7 +225,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             marginals, gaps, objectives = task.marginals(scores, additional, self.n_jobs)
             if gaps is not None:
                 warn_of_gaps(gaps, objectives)
-            return marginals
+            return task.in_shapes(marginals)
 
         argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
         no_rows = np.zeros((0, len(self._learned.model.intercept)))
@@ -463,20 +462,11 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         weights : array of shape (n_samples,)
             Of the samples with rows.
         """
-        if structure.is_flat:
-            check_target(y, SEVERAL_LABELS)
-            y = column_or_1d(keep_text(y))
-        check_same_length(X, y)
+        gold = self._read_gold(y, X.lengths)
         step_weights = None
         if sample_weight is not None:
             sample_weight, step_weights = split_step_weights(sample_weight, structure, X.lengths)
         weights = check_sample_weight(sample_weight, len(X))
-        if structure.labelled:
-            # Labels that are not in `classes_` are never predicted.
-            labels = y.tolist() if structure.is_flat else flatten_labels(y, X.lengths)
-            y = codes_of(labels, self.classes_, unknown=not structure.is_flat)
-        else:
-            y = object_array(list(y))
         if not X.indptr[-1]:
             raise ValueError(
                 "no sample has a step, so there is nothing to score (all labels of y are None, or there are none); "
@@ -485,7 +475,20 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         task = self._task(X)
         if step_weights is not None:
             task.step_weights = step_weights
-        return task, X, y, weights[X.lengths > 0]
+        return task, X, gold, weights[X.lengths > 0]
+
+    def _read_gold(self, y, lengths):
+        """Return gold structures in the internal form; the codes of labels that are not in `classes_` are -1."""
+        structure = self._structure
+        if structure.is_flat:
+            check_target(y, SEVERAL_LABELS)
+            y = column_or_1d(keep_text(y))
+        check_same_length(lengths, y)
+        if structure.is_flat:
+            return codes_of(y.tolist(), self.classes_)
+        if structure.labelled:
+            return codes_of(flatten_labels(y, lengths), self.classes_, unknown=True)
+        return object_array(list(y))
 
     def _agreement(self, task, X, gold, weights, model):
         """Return the agreement of a model's predictions with samples in the form that `_samples_to_score` returns."""
@@ -653,6 +656,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
                 f"{method} is for models of a Gibbs distribution; train with loss='crf' (this model has "
                 f"loss={self._latest_loss!r})"
             )
+
+    def _face(self) -> Face:
+        return StructuredFace(self)
 
     def _task(self, X):
         """Return the task of the samples to predict that have rows."""
