@@ -269,7 +269,7 @@ class StructureTask(Task):
         found = decode_problems(self.structure, problems, slots, slot_ptr)
         if self.structure.labelled:
             return np.concatenate(found)
-        return np.array(list(found)) if self.structure._decodes_alike else object_array(found)
+        return np.array(list(found)) if self.structure.decodes_alike else object_array(found)
 
     def n_best(self, scores, additional, k, n_jobs, chosen=None):
         problems = self._problems(scores, additional)

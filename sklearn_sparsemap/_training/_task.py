@@ -34,6 +34,8 @@ class Task:
     n_additional : int
         Number of learned additional scores.
     loss : str
+    graphs : list of FactorGraph, or None
+        The graph of each sample, if samples are factor graphs.
     varies : bool, or array of shape (n_rows, 1)
         Whether structures differ in their number of parts; an array tells this for the sample of each row.
     is_flat : bool
@@ -58,7 +60,7 @@ class Task:
     sequential = varies = is_flat = repeats = False
     accuracy, length_factor = 1e-12, 1.0
     n_outputs, n_additional = 1, 0
-    weights, visits, mask, per_sample = None, None, 0.0, ()
+    weights, visits, mask, per_sample, graphs = None, None, 0.0, (), None
 
     @property
     def has_kinks(self):

@@ -1,4 +1,7 @@
-"""ConformalStructures: split conformal prediction of sets of structures."""
+"""ConformalStructures: split conformal prediction of sets of structures.
+
+Used by `plotting`.
+"""
 
 from __future__ import annotations
 
@@ -330,7 +333,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
             estimator was fitted again after `conformalize`.
         """
         self = whole(self)
-        sets = self._list_sets(X, groups)
+        sets = list_sets(self, X, groups)
         if not hasattr(self, "part_nonconformity_") and self.truncated_.any():
             warn_user(
                 f"{np.count_nonzero(self.truncated_)} of {len(sets)} lists are cut at max_size={self.max_size} "
@@ -338,29 +341,6 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
                 "confidence_level, or sets of parts, such as labels, with risk='parts'"
             )
         return sets
-
-    def _list_sets(self, X, groups):
-        """Return the sets of `predict_set`, without a warning of cut lists; `plotting/_coverage.py` calls it."""
-        self._check_fitted()
-        self._check_given(groups)
-        found = self._nonconformity(X)
-        self._warn_if_refitted(found.face)
-        by_class = self.groups == "class"
-        of_samples = [None] * len(found) if by_class else self._groups_of(found, X, groups)
-        thresholds = self.threshold_ if by_class else self._thresholds(of_samples)
-        if hasattr(self, "part_nonconformity_"):
-            return self._parts_within(found, of_samples, thresholds)
-        if by_class:
-            # A class beyond the threshold of its own may come before others that are in the set, so all are listed.
-            limit_of = {group: _with_rounding(threshold) for group, threshold in thresholds.items()}
-            lists = self._lists(found, [np.inf] * len(found), len(found.face.classes))
-            sets = [[pair for pair in own if pair[1] <= limit_of.get(pair[0], np.inf)] for own in lists]
-        else:
-            limits = [_with_rounding(thresholds[group]) for group in of_samples]
-            lists = self._lists(found, limits, self.max_size + 1)
-            sets = [[pair for pair in own if pair[1] <= limit] for own, limit in zip(lists, limits)]
-        self.truncated_ = np.array([len(own) > self.max_size for own in sets], bool)
-        return [own[: self.max_size] for own in sets]
 
     def _parts_within(self, nonconformity, of_samples, thresholds):
         """Return the parts of each sample whose nonconformity is within its threshold; see `predict_set`."""
@@ -513,6 +493,30 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
     def __sklearn_clone__(self):
         # The fitted estimator is what is calibrated, so that a clone has the same one, without a calibration.
         return type(self)(**self.get_params(deep=False))
+
+
+def list_sets(conformal, X, groups):
+    """Return the sets of `ConformalStructures.predict_set`, without a warning of cut lists."""
+    conformal._check_fitted()
+    conformal._check_given(groups)
+    found = conformal._nonconformity(X)
+    conformal._warn_if_refitted(found.face)
+    by_class = conformal.groups == "class"
+    of_samples = [None] * len(found) if by_class else conformal._groups_of(found, X, groups)
+    thresholds = conformal.threshold_ if by_class else conformal._thresholds(of_samples)
+    if hasattr(conformal, "part_nonconformity_"):
+        return conformal._parts_within(found, of_samples, thresholds)
+    if by_class:
+        # A class beyond the threshold of its own may come before others that are in the set, so all are listed.
+        limit_of = {group: _with_rounding(threshold) for group, threshold in thresholds.items()}
+        lists = conformal._lists(found, [np.inf] * len(found), len(found.face.classes))
+        sets = [[pair for pair in own if pair[1] <= limit_of.get(pair[0], np.inf)] for own in lists]
+    else:
+        limits = [_with_rounding(thresholds[group]) for group in of_samples]
+        lists = conformal._lists(found, limits, conformal.max_size + 1)
+        sets = [[pair for pair in own if pair[1] <= limit] for own, limit in zip(lists, limits)]
+    conformal.truncated_ = np.array([len(own) > conformal.max_size for own in sets], bool)
+    return [own[: conformal.max_size] for own in sets]
 
 
 def _elements(X, n_samples):

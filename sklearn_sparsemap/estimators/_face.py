@@ -77,6 +77,10 @@ class Face(Protocol):
     def n_jobs(self) -> int | None:
         """The number of threads."""
 
+    @property
+    def takes_rows(self) -> bool:
+        """Whether samples are rows of a table, with one label or label set each."""
+
     def problems(self, X: Any, argmax: str, purpose: str = "") -> Batch:
         """Check samples, and compute their scores.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 
 from .._core.annotations import Any, Sequence
@@ -188,8 +190,8 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
             "explain is for StructuredSparseMAPClassifier, GroupLassoPerceptron and MultilabelLPSparseMAP; got "
             f"{type(last).__name__}"
         )
-    with single_sample(model, x):
-        X = transformed_sample(steps, last, x)
+    with nullcontext() if face.takes_rows else single_sample(model, x):
+        X = transformed_sample(steps, last, x, face.takes_rows)
         names = check_feature_names(steps, last, feature_names, last.n_features_in_)
         found = face.explain(X, against, names)
     sides = None if found.sides is None else [PREDICTED if is_predicted else RIVAL for is_predicted in found.sides]

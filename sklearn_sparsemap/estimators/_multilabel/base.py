@@ -18,12 +18,11 @@ from ..._core.doc_link import DocLinkMixin
 from ..._core.indicators import read_known
 from ..._core.moments import view_of, whole
 from ..._core.pickles import PickleMixin
-from ..._core.ragged import RaggedArray
+from ..._core.ragged import RaggedArray, ragged_of_checked
 from ..._core.tables import by_samples
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive, keep_text
 from ..._training._label_task import LabelTask
 from ...inference._labels import LabelGraph
-from .._face import Face
 from .._failures import warn_user
 from .._partitions import PartitionsMixin
 from .._state.export import LearnedArraysMixin
@@ -306,7 +305,7 @@ class LabelSetClassifier(
         """
         return 0.5 * self._graph.varies * ((argmax == "sparsemap") - (self._loss == "sparsemap"))
 
-    def _face(self) -> Face:
+    def _face(self) -> LabelSetFace:
         return LabelSetFace(self)
 
     @property
@@ -534,7 +533,7 @@ class LabelSetClassifier(
         check_parameters(self, ["n_jobs"])
         self._check_whole()
         X = validate_data(self, check_matrix(X), accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-        check_magnitude(RaggedArray._of_checked(X, np.arange(X.shape[0] + 1)))
+        check_magnitude(ragged_of_checked(X, np.arange(X.shape[0] + 1)))
         return X
 
     def _check_whole(self):

@@ -24,6 +24,7 @@ class LabelSetFace:
     def __init__(self, model: Any) -> None:
         self._model = model
         self.n_jobs: int | None = model.n_jobs
+        self.takes_rows = True
 
     @property
     def learned(self) -> Any:

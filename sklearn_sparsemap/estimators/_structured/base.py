@@ -40,7 +40,6 @@ from ...inference._graph.map import MAP_TIME_LIMIT
 from ...inference._problems import batch_of
 from ...inference._sampling import draw_structures
 from ...losses import LOSSES, FenchelYoungLoss
-from .._face import Face
 from .._failures import in_turn, warn_of_gaps, warn_user
 from .._state.export import LearnedArraysMixin
 from .._state.fitted import FittedState
@@ -657,7 +656,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
                 f"loss={self._latest_loss!r})"
             )
 
-    def _face(self) -> Face:
+    def _face(self) -> StructuredFace:
         return StructuredFace(self)
 
     def _task(self, X):

@@ -26,8 +26,12 @@ class StructuredFace:
         return self._model._learned.model
 
     @property
+    def takes_rows(self) -> bool:
+        return bool(self._model._structure.is_flat)
+
+    @property
     def classes(self) -> Any:
-        return self._model.classes_ if self._model._structure.is_flat else None
+        return self._model.classes_ if self.takes_rows else None
 
     def problems(self, X: Any, argmax: str, purpose: str = "") -> Batch:
         model = self._model

@@ -30,6 +30,7 @@ from ..._training._online.groups import PAPER_SCHEDULE, GroupOptimizer
 from ...losses import LOSSES
 from ...losses._fenchel_young import Inference
 from ...penalties import Groups
+from ...penalties._groups import check_groups
 from ...structures import Structure
 from .._failures import check_finite_loss, commit_if, in_turn, restore_on_error, warn_of_inference, warn_user
 from .._learners import make_epoch, partial_fit_minibatch, relative, weigh_by_visits
@@ -607,7 +608,7 @@ default=None
         """Return an optimiser that starts from the current model."""
         model = self._learned.model
         n_features, n_outputs, n_additional = model.sizes
-        self.groups_._check(n_features)
+        check_groups(self.groups_, n_features)
         optimizer = self._new_optimizer(n_outputs, n_additional)
         optimizer.load(model, self._learned.final["shrunk"])
         return optimizer
