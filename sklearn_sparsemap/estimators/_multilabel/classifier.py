@@ -50,7 +50,7 @@ from .data import (
     read_constraints,
     validate_samples,
 )
-from .decisions import Tuning
+from .decisions import ObservedLabelSets, Tuning
 from .new_labels import add_labels
 from .solvers import AUTO_DROPOUT, SOLVERS, choose_solver
 
@@ -641,7 +641,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         if task.known is not None:
             whole = np.flatnonzero(task.known.all(axis=1))
             gold, weights = gold[whole], weights[whole]
-        self._sets = self._targets.observed_sets(gold, weights) if weights.any() else None
+        keeps = self._graph.varies and weights.any()
+        self._sets = ObservedLabelSets.of_samples(gold, weights) if keeps else None
         if rule is None:
             # With unknown labels, the fully known samples are few and not representative.
             rule = "expected_f1" if self._sets is None or task.known is not None else "observed_sets"

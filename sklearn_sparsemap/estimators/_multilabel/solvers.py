@@ -383,7 +383,7 @@ class AdamTraining:
             train, held = folds[0]
             part = whole.take(train)
             task = whole.take(held)
-            sets = estimator._targets.observed_sets(part.gold, part.weights)
+            sets = ObservedLabelSets.of_samples(part.gold, part.weights) if estimator._graph.varies else None
             twin = epochs_of(estimator, X[train], _for_epochs(part), self.hidden, check_random_state(_TWIN_SEED))
             for k in range(estimator.n_iter_):
                 report(estimator, "calibration, epoch", k + 1, estimator.n_iter_)

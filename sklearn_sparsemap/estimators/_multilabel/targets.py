@@ -11,7 +11,6 @@ from ..._core.indicators import as_indicator, in_order, label_sets, names_in, re
 from ..._core.validation import check_same_length, keep_text
 from .._structured.data import codes_of
 from .data import add_ancestors, read_indicator
-from .decisions import ObservedLabelSets
 from .known import read_known_labels
 
 
@@ -62,10 +61,6 @@ class OneLabelEach:
     def scores(self, scores):
         """Return the scores of labels as `decision_function` does."""
         return scores[:, 1] - scores[:, 0] if len(self.classes) == 2 else scores
-
-    def observed_sets(self, gold, weights):
-        """Return the `ObservedLabelSets` of samples, or None."""
-        return None
 
     def strata(self, gold, n_held):
         """Return the strata of samples of which `n_held` are held out, or None: CSR of indicators -> int array."""
@@ -138,9 +133,6 @@ class SetOfLabelsEach:
 
     def scores(self, scores):
         return scores
-
-    def observed_sets(self, gold, weights):
-        return ObservedLabelSets.of_samples(gold, weights)
 
     def strata(self, gold, n_held):
         return None

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -27,7 +27,6 @@ from ..._core.validation import (
     check_same_length,
     check_sample_weight,
     check_scores,
-    keep_text,
     naming,
     pair_of,
 )
@@ -44,15 +43,11 @@ from .._failures import in_turn, warn_of_gaps, warn_user
 from .._state.export import LearnedArraysMixin
 from .._state.fitted import FittedState
 from .data import (
-    SEVERAL_LABELS,
     check_coef,
     check_features,
-    check_target,
     check_training_data,
     check_weights,
-    codes_of,
     combine_weights,
-    flatten_labels,
     rows_only,
     split_step_weights,
     with_empty,
@@ -63,6 +58,7 @@ from .face import StructuredFace
 from .few import predict_few
 from .graph_builder import resolve_structure
 from .restrictions import TransitionMask, check_known_length, explain_infeasible, forbid_others
+from .targets import targets_of
 
 # Constraint of the parameter `loss`: a name, or a pair of a name and a cost matrix.
 LOSS = [StrOptions(set(LOSSES)), PairOf([StrOptions(set(LOSSES))], ["array-like"])]
@@ -478,16 +474,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
     def _read_gold(self, y, lengths):
         """Return gold structures in the internal form; the codes of labels that are not in `classes_` are -1."""
-        structure = self._structure
-        if structure.is_flat:
-            check_target(y, SEVERAL_LABELS)
-            y = column_or_1d(keep_text(y))
-        check_same_length(lengths, y)
-        if structure.is_flat:
-            return codes_of(y.tolist(), self.classes_)
-        if structure.labelled:
-            return codes_of(flatten_labels(y, lengths), self.classes_, unknown=True)
-        return object_array(list(y))
+        return targets_of(self._structure).read(y, lengths, vars(self).get("classes_"))
 
     def _agreement(self, task, X, gold, weights, model):
         """Return the agreement of a model's predictions with samples in the form that `_samples_to_score` returns."""
@@ -573,7 +560,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
     def _names_of_outputs(self):
         """Return the labels as a list, or the numbers of the rows of `coef_` if they are no labels."""
-        return self.classes_.tolist() if self._structure.labelled else list(range(len(self._current.intercept)))
+        n_outputs = len(self._current.intercept)
+        return targets_of(self._structure).names_of_outputs(vars(self).get("classes_"), n_outputs)
 
     def _feature_names(self):
         return getattr(self, "feature_names_in_", range(self.n_features_in_))
@@ -693,11 +681,11 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
     def _as_labels(self, structure):
         """Return a structure of codes in the form of `predict`."""
-        return self.classes_[structure] if self._structure.labelled else structure
+        return targets_of(self._structure).named(structure, vars(self).get("classes_"))
 
     def _no_labels(self):
         """Return the label sequence of a sample without steps; None for other structures, which are never empty."""
-        return self.classes_[:0] if self._structure.labelled else None
+        return targets_of(self._structure).nothing(vars(self).get("classes_"))
 
     def _predict_codes(self, task, X, model, known=None):
         """Return the predicted structures in the internal form."""

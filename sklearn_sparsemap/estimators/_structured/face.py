@@ -12,6 +12,7 @@ from ..._training._task import Task
 from .._face import Batch, Explained
 from .explanation import joined, terms_of_difference
 from .restrictions import explain_infeasible
+from .targets import targets_of
 
 
 class StructuredFace:
@@ -56,7 +57,7 @@ class StructuredFace:
 
     def decode(self, structures: list[Any]) -> list[Any]:
         model = self._model
-        return list(model.classes_[np.array(structures)]) if model._structure.labelled else structures
+        return list(targets_of(model._structure).named(structures, vars(model).get("classes_")))
 
     def named_errors(self, batch: Batch) -> AbstractContextManager[None]:
         return explain_infeasible(np.flatnonzero(~batch.is_empty), constraints=self._model.constraints)
@@ -67,14 +68,17 @@ class StructuredFace:
             raise ValueError("x has no steps, and so there is nothing to explain")
         with self.named_errors(batch):
             (best,) = batch.task.n_best(batch.scores, batch.additional, 2 if against is None else 1, None)
+        targets = targets_of(self._model._structure)
+        classes = vars(self._model).get("classes_")
         if against is not None:
-            rival = self._encode(against)
+            rival = targets.encode(against, classes)
         elif len(best) == 2:
             rival = best[1][0]
         else:
             raise ValueError("there is only one structure that is not forbidden, and nothing to compare it with")
         first = best[0][0]
-        difference, terms, sides = terms_of_difference(batch, self.learned, first, rival, names, self._labels())
+        labels = targets.labels(classes)
+        difference, terms, sides = terms_of_difference(batch, self.learned, first, rival, names, labels)
         predicted, rival = self.decode([first, rival])
         if self.classes is not None:
             return Explained(predicted, rival, difference, joined(terms, predicted), None, "scores")
@@ -82,21 +86,3 @@ class StructuredFace:
 
     def in_order(self, y: Any) -> Any:
         return y
-
-    def _labels(self):
-        """Return the labels of the outputs; None if structures are not made of labels."""
-        return self._model.classes_.tolist() if self._model._structure.labelled else None
-
-    def _encode(self, against):
-        """Return a structure that a user gives in the form in which a task predicts it."""
-        labels = self._labels()
-        if labels is None:
-            return against
-        code = {label: i for i, label in enumerate(labels)}
-        is_one = self.classes is not None
-        given = [against] if is_one else against.tolist() if hasattr(against, "tolist") else list(against)
-        unknown = [label for label in given if label not in code]
-        if unknown:
-            raise ValueError(f"against has the label {unknown[0]!r}, which is not in classes_")
-        codes = [code[label] for label in given]
-        return codes[0] if is_one else np.array(codes)

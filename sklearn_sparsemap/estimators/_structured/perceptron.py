@@ -482,7 +482,7 @@ default=None
         self._check_whole()
         if X is None:
             return None, None
-        classes = self.classes_ if structure.labelled else None
+        classes = vars(self).get("classes_")
         X, _, _, task = self._training_data(structure, X, y, sample_weight, reset=False, classes=classes)
         self._check_task(task).weights = relative(task.weights)
         if sample_weight is not None:
