@@ -7,10 +7,10 @@ All have the same methods. Inside, labels are codes, and other structures have t
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from ..._core.validation import IGNORED, check_same_length, keep_text
+from ..._core.validation import check_same_length, keep_text
 from ..._training._structure_task import object_array
 from .._partitions import flat_labels
-from .data import SEVERAL_LABELS, check_target, codes_of, flatten_labels, given_classes
+from .data import SEVERAL_LABELS, check_target, codes_of, flatten_labels
 
 
 class OtherStructures:
@@ -41,11 +41,6 @@ class OtherStructures:
     def names_of_outputs(self, classes, n_outputs):
         """Return the name of each output of a linear model."""
         return list(range(n_outputs))
-
-    def given_classes(self, structure, classes, known):
-        """Return the labels of a stream; the arguments are those of `partial_fit`, and the labels before or None."""
-        if classes is not None:
-            raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
 
     def labels_in(self, y):
         """Return the labels that occur as the keys of a dict, or None."""
@@ -83,15 +78,6 @@ class LabelSequences(OtherStructures):
     def names_of_outputs(self, classes, n_outputs):
         return classes.tolist()
 
-    def given_classes(self, structure, classes, known):
-        found = given_classes(classes, known)
-        if IGNORED in found.tolist():
-            raise ValueError(
-                f"classes has the label {IGNORED}, with which PyTorch marks steps to ignore; leave it out, and write "
-                "None in y"
-            )
-        return found
-
     def labels_in(self, y):
         return dict.fromkeys(flat_labels(y))
 
@@ -108,18 +94,12 @@ class SingleLabels(LabelSequences):
     def encode(self, structure, classes):
         return self._codes([structure], classes)[0]
 
-    def given_classes(self, structure, classes, known):
-        return given_classes(classes, known)
-
     def strata(self, gold):
         return gold
-
-
-_OTHERS, _SEQUENCES, _SINGLE = OtherStructures(), LabelSequences(), SingleLabels()
 
 
 def targets_of(structure):
     """Return the form of the targets of a Structure or GraphBuilder."""
     if structure.is_flat:
-        return _SINGLE
-    return _SEQUENCES if structure.labelled else _OTHERS
+        return SingleLabels()
+    return LabelSequences() if structure.labelled else OtherStructures()
