@@ -75,7 +75,7 @@ class GraphTask(Task):
     violated : list of lists of Factor
         The factors that gold of each sample violates, set by `learn`. Training needs samples without any.
 
-    `estimators/_structured/base.py` also calls `restrict` and `distributions`. `plotting/_graphs/factor_graph.py` reads
+    `estimators/_structured/base.py` also calls `restrict`. `plotting/_graphs/factor_graph.py` reads
     `graphs`.
     """
 
@@ -299,15 +299,6 @@ class GraphTask(Task):
         return u, gaps, objectives
 
     def distributions(self, scores, additional, n_jobs):
-        """Return the distribution of SparseMAP for each sample, and arrays of gaps and objectives.
-
-        A distribution is a list of (assignment, probability), the most probable first.
-
-        Raises
-        ------
-        ValueError
-            If the graph of a sample is not a single structure.
-        """
         found = [None] * len(self.graphs)
         gaps, objectives = np.empty((2, len(found)))
         for samples, _, problems in self._problems(scores, additional):

@@ -8,10 +8,12 @@ import numpy as np
 from numba import types
 
 from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, copy_into, entry, readonly
+from .._core.offsets import split_flat
 from .._core.ragged import RaggedArray
 from .._core.threads import cut_evenly, over_ranges
 from .._numerics.competence import SOLVERS
 from .._numerics.loops import GAP, OBJECTIVE, Problems, take_problems
+from ..inference import sparsemap
 from ..inference._batch import argmax_problems, decode_problems, map_problems, marginal_problems
 from ..inference._n_best import n_best_of_problems
 from ..losses._fenchel_young import LOSSES, Inference, loss_form
@@ -294,7 +296,7 @@ class StructureTask(Task):
         return self.structure.encode_all(structures, self.layout[0][i])
 
     def values(self, i, scores, additional, structures):
-        pairs = self.encode(i, structures)
+        pairs = self.structure.encode_all(structures, self.layout[0][i])
         if len({(len(unary), len(joint)) for unary, joint in pairs}) == 1:
             unary = np.array([parts[0] for parts in pairs])
             joint = np.array([parts[1] for parts in pairs])
@@ -326,6 +328,12 @@ class StructureTask(Task):
             return marginals.reshape(scores.shape), None, None
         marginals, statistics, _ = argmax_problems(self.structure, problems, n_jobs=n_jobs)
         return marginals.reshape(scores.shape), statistics[:, GAP], statistics[:, OBJECTIVE]
+
+    def distributions(self, scores, additional, n_jobs):
+        given = split_flat(additional, self.additional_shapes)
+        results = sparsemap(self.structure, list(self.in_shapes(scores)), n_jobs=n_jobs, **given)
+        found = [list(zip(result.structures, result.weights.tolist())) for result in results]
+        return found, results.gap, results.objective
 
     def log_partitions(self, scores, additional, n_jobs):
         return marginal_problems(self.structure, self._problems(scores, additional), n_jobs=n_jobs)[1]

@@ -136,6 +136,18 @@ class Task:
         """
         raise NotImplementedError
 
+    def distributions(self, scores, additional, n_jobs):
+        """Return the distribution of SparseMAP for each sample, and arrays of gaps and objectives.
+
+        A distribution is a list of (structure, probability), the most probable first.
+
+        Raises
+        ------
+        ValueError
+            If the polytope of a sample is a relaxation, whose points are no distributions.
+        """
+        raise NotImplementedError
+
     def log_partitions(self, scores, additional, n_jobs):
         """Return the logarithm of the sum of ``exp(score)`` over the structures of each sample: array."""
         raise NotImplementedError

@@ -193,7 +193,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
             model cannot predict. Sets then contain every structure.
         """
         self._check_parameters()
-        self._check_one_source(groups)
+        self._check_given(groups)
         found = self._nonconformity(X)
         nonconformity = found.of_gold(y)
         of_parts = found.of_parts(y) if self.risk == "parts" else None
@@ -303,7 +303,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
     def _limits(self, X, y, groups):
         """Return the `Nonconformity` of samples, and the threshold of each."""
         self._check_fitted()
-        self._check_given(groups)
+        self._check_given(groups, self._by_array)
         found = self._nonconformity(X)
         self._warn_if_refitted(found.face)
         of_samples = self._groups_of(found, X, groups, y)
@@ -419,20 +419,19 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
         if levels.ndim != 1 or not len(levels) or levels.dtype.kind != "f" or not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"confidence_level must be between 0 and 1, or a list of such; got {first_of(levels)}")
 
-    def _check_one_source(self, groups):
-        """Raise ValueError if groups are passed although the parameter names them."""
+    def _check_given(self, groups, by_array=None):
+        """Raise ValueError if groups are passed although the parameter names them, or unless `by_array` says so.
+
+        `by_array` tells whether groups were passed to `conformalize`; None in `conformalize` itself.
+        """
         if groups is not None and self.groups is not None:
             raise ValueError(
                 "groups were passed, but the parameter groups names them already; leave them out here: use only one"
             )
-
-    def _check_given(self, groups):
-        """Raise ValueError unless groups are passed if and only if they were passed to `conformalize`."""
-        self._check_one_source(groups)
-        if self._by_array != (groups is not None):
+        if by_array is not None and by_array != (groups is not None):
             raise ValueError(
                 "groups must be passed, because they were passed to conformalize; one for each sample"
-                if self._by_array
+                if by_array
                 else "groups were not passed to conformalize, which has to be called with groups, too"
             )
 
@@ -498,7 +497,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
 def list_sets(conformal, X, groups):
     """Return the sets of `ConformalStructures.predict_set`, without a warning of cut lists."""
     conformal._check_fitted()
-    conformal._check_given(groups)
+    conformal._check_given(groups, conformal._by_array)
     found = conformal._nonconformity(X)
     conformal._warn_if_refitted(found.face)
     by_class = conformal.groups == "class"

@@ -106,7 +106,7 @@ class Face(Protocol):
         """Check one structure for each sample of a task; return them as `Task.parts` takes them."""
 
     def decode(self, structures: list[Any]) -> list[Any]:
-        """Return structures as `predict` shows them."""
+        """Return structures of one sample as `predict` shows them."""
 
     def named_errors(self, batch: Batch) -> AbstractContextManager[None]:
         """Let errors of inference name samples of X, or the constraints of the model."""

@@ -71,6 +71,10 @@ class LabelGraph:
     def __reduce__(self):
         return LabelGraph, (self.n_labels, self.edges, self.constraints)
 
+    def grown(self, n_labels, positions, constraints):
+        """Return the graph of more labels, with other constraints; `positions` are the new indices of the labels."""
+        return LabelGraph(n_labels, positions[self.edges], constraints)
+
     @cached_property
     def forest(self):
         """The `Forest` of the constraints, if each label implies at most one other label and there are no edges."""
@@ -257,6 +261,9 @@ class OneLabel:
     def __init__(self, n_labels):
         self.n_labels = n_labels
         self.edges = np.zeros((0, 2), np.int64)
+
+    def grown(self, n_labels, positions, constraints):
+        return OneLabel(n_labels)
 
     def solve(self, scores, edge_scores=None, *, tol=None, n_jobs=None):
         """Project onto the simplex (sparsemax)."""

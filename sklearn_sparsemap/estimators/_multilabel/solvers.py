@@ -112,7 +112,7 @@ class NetworkComparison:
         part = linear.task.take(train)
         part.weights = relative(part.weights)
         self.learner = epochs_of(estimator, X[train], part, AUTO_HIDDEN, check_random_state(_TWIN_SEED))
-        self.sets = None if estimator._single else sets
+        self.sets = sets
         self.n_done = 0
         self.n_first = int(np.clip(np.ceil(_COMPARED_VISITS / len(train)), *_COMPARED_EPOCHS))
 
@@ -220,6 +220,8 @@ class LBFGSCrossValidation:
         self.gold = self.task.gold
         self.task.gold = self.task.gold.astype(bool).toarray()
         self.training_part = self.task
+        # The rows of samples with unknown labels are not their label sets.
+        self._keeps_sets = estimator._graph.varies and self.task.known is None
         self.tol = _LBFGS_TOL if estimator.tol is None else estimator.tol
         max_iter = _LBFGS_MAX_ITER if estimator.max_iter is None else estimator.max_iter
         self._new_learner = partial(LBFGSLearner, expand=_as_network, max_iter=max_iter, n_jobs=estimator.n_jobs)
@@ -288,15 +290,14 @@ class LBFGSCrossValidation:
     def finish(self):
         """Choose the rule of decision="auto" and, if it is "auto", the threshold of the fitted estimator."""
         estimator = self.estimator
-        if estimator._tunes_threshold() or (self.folds and not estimator._single and self.task.known is None):
+        if estimator._tunes_threshold() or (self.folds and self._keeps_sets):
             estimator.threshold_, estimator._rule, _ = estimator._choose_rule(self.held_out_folds())
 
     def held_out_folds(self):
         """Yield the held-out samples of each fold, as `_choose_rule` takes them; without folds, all samples."""
         task = self.task
         for train, held in self.folds:
-            # The rows of samples with unknown labels are not their label sets.
-            sets = ObservedLabelSets.of_samples(self.gold[train], task.weights[train]) if task.known is None else None
+            sets = ObservedLabelSets.of_samples(self.gold[train], task.weights[train]) if self._keeps_sets else None
             yield self.evidence[held], task.take(held), sets
         if not self.folds:
             yield self.estimator._evidence(self.estimator._learned.model, self.X.values), task, None

@@ -34,7 +34,6 @@ from ..._training._partial_task import PartialTask
 from ..._training._scores import linear_scores
 from ..._training._structure_task import UNKNOWN, StructureTask, object_array
 from ..._training._task import agreement_score
-from ...inference import marginal_inference, sparsemap
 from ...inference._graph.map import MAP_TIME_LIMIT
 from ...inference._problems import batch_of
 from ...inference._sampling import draw_structures
@@ -273,20 +272,12 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         """
         self = whole(self)
         known = None if known is None else by_samples(known, X, "known")
-        structure, X = self._check_predict(X)
+        _, X = self._check_predict(X)
 
         def run(task, scores, additional):
-            if structure.uses_graphs:
-                distributions, gaps, objectives = task.distributions(scores, additional, self.n_jobs)
-                warn_of_gaps(gaps, objectives)
-                return distributions
-            scores, additional = _by_sample(task, scores, additional)
-            results = sparsemap(structure, scores, n_jobs=self.n_jobs, **additional)
-            warn_of_gaps(results.gap, results.objective)
-            return [
-                [(self._as_labels(s), weight) for s, weight in zip(result.structures, result.weights.tolist())]
-                for result in results
-            ]
+            distributions, gaps, objectives = task.distributions(scores, additional, self.n_jobs)
+            warn_of_gaps(gaps, objectives)
+            return [[(self._as_labels(s), weight) for s, weight in own] for own in distributions]
 
         return self._infer(X, "sparsemap", known, run, [(self._no_labels(), 1.0)])
 
@@ -352,8 +343,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             return [-loss for loss, _ in pairs]
 
         def log_partitions(task, scores, additional):
-            scores, additional = _by_sample(task, scores, additional)
-            return marginal_inference(structure, scores, n_jobs=self.n_jobs, **additional).log_partition
+            return task.log_partitions(scores, additional, self.n_jobs)
 
         # Known entries, and gold structures of the loss, are those of y.
         with naming("known|gold", "y[{}]"):
