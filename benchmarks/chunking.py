@@ -145,7 +145,8 @@ def run_sparsemap(args):
             )
         return StructuredSparseMAPClassifier(
             structure="chain",
-            solver=("adagrad", args.eta0),
+            solver="adagrad",
+            eta0=args.eta0,
             alpha=args.alpha,
             temperature=args.temperature,
             max_iter=epochs,

@@ -86,7 +86,8 @@ def run_budgets(args, parts, groups, sizes, data):
             model = GroupLassoPerceptron(
                 "chain",
                 groups=groups,
-                budget=(size, "weights"),
+                budget=size,
+                budget_unit="weights",
                 shrink_every=SHRINK_EVERY,
                 fit_intercept=False,
                 random_state=seed,

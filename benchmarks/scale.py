@@ -339,7 +339,12 @@ def measure_mixing(args):
     for variant in args.variants:
         n_shards, n_mixes = map(int, variant.split(","))
         mixing = ParameterMixing(
-            new_model(solver=("adagrad", args.eta0)), n_shards, args.rounds, random_state=0, n_mixes=n_mixes, n_jobs=2
+            new_model(solver="adagrad", eta0=args.eta0),
+            n_shards,
+            args.rounds,
+            random_state=0,
+            n_mixes=n_mixes,
+            n_jobs=2,
         )
         variants.append((f"{n_shards} shards, {n_mixes} mixes a round", mixing))
     print(f"\nSpan F1 by epoch or round (eta0 of mixing {args.eta0})")

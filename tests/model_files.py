@@ -1,6 +1,10 @@
 """Small fitted estimators and vectorizers, for tests of files; run as a script, it adds those that tests/data lacks."""
 
+import hashlib
+import io
+import json
 import warnings
+from contextlib import suppress
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -64,7 +68,7 @@ def models():
     chain, groups, sets = StructuredSparseMAPClassifier, GroupLassoPerceptron, MultilabelLPSparseMAP
     selected = {"budget": 1, "max_iter": 2, "debias_max_iter": 1, "random_state": 0}
     return {
-        "flat": (chain(max_iter=5, loss=("hinge", np.ones((2, 2)) - np.eye(2))), "flat"),
+        "flat": (chain(max_iter=5, loss="hinge", cost=np.ones((2, 2)) - np.eye(2)), "flat"),
         "numbers": (chain(max_iter=5, class_weight={3: 2.0}), "numbers"),
         "chain": (chain("chain", max_iter=5), "chains"),
         "constraints": (chain("chain", max_iter=5, constraints="bio"), "tags"),
@@ -199,3 +203,52 @@ def write_files():
 
 if __name__ == "__main__":
     write_files()
+
+
+def through_a_file(arrays):
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    file.seek(0)
+    return np.load(file)
+
+
+def assert_equal_parts(found, wanted):
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape
+        assert one.tobytes() == other.tobytes()
+
+
+def digest_of(arrays):
+    found = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        found.update(repr((name, array.dtype.str, array.shape)).encode() + array.tobytes())
+    return found.hexdigest()
+
+
+def forged(arrays):
+    """Return arrays with a digest that fits them."""
+    rest = {name: array for name, array in arrays.items() if name != "sha256"}
+    return {**rest, "sha256": np.array(digest_of(rest))}
+
+
+def edited(arrays, change):
+    tree = json.loads(str(arrays["json"]))
+    change(tree)
+    return forged({**arrays, "json": np.array(json.dumps(tree))})
+
+
+def damages(arrays, rng, n_texts=100):
+    """Yield arrays of which one has other values, another type or shape, or whose text differs."""
+    changes = (
+        lambda a: a[:-1], lambda a: a[..., None], lambda a: a.astype(str), lambda a: a * 0 + 10**9, lambda a: a - 5,
+        lambda a: a.astype(np.float32), lambda a: a.astype(np.int64), lambda a: a.ravel(), lambda a: a.repeat(2),
+    )  # fmt: skip
+    for key in arrays.keys() - {"json", "sha256"}:
+        for change in changes:
+            with suppress(IndexError, TypeError, ValueError, OverflowError):
+                yield {**arrays, key: change(arrays[key])}
+    text = str(arrays["json"])
+    for _ in range(n_texts):
+        first = int(rng.integers(len(text)))
+        piece = rng.choice(["", "9", '"', "-", "{", "null", "]"])
+        yield {**arrays, "json": np.array(text[:first] + piece + text[first + int(rng.integers(3)) :])}

@@ -103,3 +103,15 @@ def chain_in_logs(scores, transitions, start, end):
     ]
     counts = np.exp(both) if both else np.zeros((0, n_states, n_states))
     return log_partition, np.exp(forward + backward - log_partition), counts
+
+
+def all_parts(instance):
+    """Return (unary and additional counts, total scores), one column for each structure."""
+    found, unary, theta = instance.enumerate()
+    structure = instance.structure
+    dims = structure.dims(instance.scores.shape, {name: a.shape for name, a in instance.additional.items()})
+    counts = np.zeros((sum(a.size for a in instance.additional.values()), len(found)))
+    for p, one in enumerate(found):
+        parts = structure.encode(np.array(one), dims)[1]
+        np.add.at(counts[:, p], parts[parts >= 0], 1.0)
+    return np.vstack([unary, counts]), theta

@@ -303,3 +303,30 @@ RANDOM_GRAPHS = {
     "tree, budgets": random_budgeted_tree,
     "shared structures": random_shared_structures,
 }
+
+
+def literals_of(u, negated):
+    return [~u[i] if off else u[i] for i, off in enumerate(negated)]
+
+
+def vertices_of(case):
+    """Return the vertices of a graph with one factor as columns, with the values that are linear in them."""
+    variables, vertices, values, row = polytopes(case)[0]
+    assert variables.tolist() == list(range(case.graph.n_variables))
+    if row is not None:
+        # The corners of a box that is cut by a plane: those inside, and where an edge meets the plane.
+        costs, bound = row
+        corners = []
+        for p in product([0.0, 1.0], repeat=len(costs)):
+            if costs @ p <= bound + 1e-12:
+                corners.append(p)
+            for i in range(len(costs)):
+                others = np.array(p)
+                others[i] = 0.0
+                moved = (bound - costs @ others) / costs[i]
+                if 0 < moved < 1:
+                    others[i] = moved
+                    corners.append(tuple(others))
+        vertices = np.unique(np.round(corners, 13), axis=0)
+        values = np.zeros(len(vertices))
+    return vertices.T, values

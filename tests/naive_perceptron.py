@@ -1,8 +1,12 @@
 """Slow, obvious twins of the online learner with groups: dense weights, every step written out."""
 
 import numpy as np
+from internals import GroupOptimizer, Inference, StructureTask, loss_form, make_rows, new_memory
+from scipy import sparse
 
+from sklearn_sparsemap import RaggedArray
 from sklearn_sparsemap.losses import FenchelYoungLoss
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
 
 
 class DenseLearner:
@@ -138,3 +142,37 @@ def greedy_knapsack(norms, weights, sizes, budget):
     if weaker is None:
         return 0.0, kept
     return (0.5 * (lowest + weaker) if lowest < np.inf else weaker), kept
+
+
+def random_problem(structure, rng, n=40, n_features=12, n_labels=4):
+    """Draw sparse features and gold structures; return RaggedArray, codes and number of outputs."""
+    samples, gold = [], []
+    for _ in range(n):
+        length = 1 if isinstance(structure, Simplex) else int(rng.integers(2, 5))
+        n_rows = length * (length + 1) if isinstance(structure, DependencyTree) else length
+        x = rng.normal(size=(n_rows, n_features)) * (rng.random((n_rows, n_features)) < 0.4)
+        samples.append(x)
+        if isinstance(structure, Simplex):
+            gold.append(int(rng.integers(n_labels)))
+        elif isinstance(structure, LinearChain):
+            gold.append(rng.integers(n_labels, size=length))
+        else:
+            gold.append(np.arange(length))
+    return samples, gold, 1 if isinstance(structure, DependencyTree) else n_labels
+
+
+def optimizer_of(structure, X, n_outputs, groups, weights, *, mira=False, average=True, **settings):
+    n_additional = sum(int(np.prod(s)) for s in structure.learned_shapes(n_outputs).values())
+    optimizer = GroupOptimizer(groups, weights, n_outputs, n_additional, average=average, mira=mira)
+    settings = {"C": np.inf, "budget": None, "alpha": 0.0, "fit_intercept": True, **settings}
+    settings["C"] = min(settings["C"], 1e300)
+    optimizer.configure(**settings)
+    return optimizer
+
+
+def run(optimizer, structure, loss, samples, gold, n_outputs, order, memory_size=0):
+    X = RaggedArray(sparse.csr_array(np.vstack(samples)), np.cumsum([0, *map(len, samples)]))
+    codes = np.array(gold) if isinstance(structure, Simplex) else gold
+    targets = StructureTask(structure, X, n_outputs).learn(codes, np.ones(len(samples)), "sparsemap").targets
+    inference, form = Inference(structure, loss), loss_form(structure, loss, 1.0, None, n_outputs)
+    return optimizer.epoch(inference, form, make_rows(X.values), targets, order, new_memory(targets.sizes, 0))

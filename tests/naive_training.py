@@ -1,5 +1,11 @@
 """Slow, obvious twins of the parts of training."""
 
+import numpy as np
+from internals import BatchObjective, LinearModel, StructureTask
+
+from sklearn_sparsemap import RaggedArray
+from sklearn_sparsemap.structures import Simplex
+
 
 def two_loops(pairs, gradient):
     """Return L-BFGS's product of the inverse Hessian with a gradient (Nocedal 1980), from (step, change) pairs."""
@@ -51,3 +57,28 @@ def averaged(states, shares, start=None, share=None):
                 entries[place] = sum(share * value for share, value in zip(shares, values)) / total
         found[slot] = entries
     return found, n_own + n_before
+
+
+N_FEATURES, N_LABELS = 4, 3
+
+
+def make_problem(structure, seed=0, n_samples=6):
+    rng = np.random.default_rng(seed)
+    lengths = np.ones(n_samples, int) if isinstance(structure, Simplex) else rng.integers(1, 5, size=n_samples)
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    X = rng.normal(size=(indptr[-1], N_FEATURES)) * (rng.random((indptr[-1], N_FEATURES)) < 0.7)
+    codes = rng.integers(N_LABELS, size=indptr[-1])
+    gold = list(codes) if isinstance(structure, Simplex) else np.split(codes, indptr[1:-1])
+    weights = rng.uniform(0.5, 1.5, size=n_samples)
+    X = RaggedArray(X, indptr)
+    targets = StructureTask(structure, X, N_LABELS).learn(gold, weights, "sparsemap").targets
+    n_additional = sum(int(np.prod(s)) for s in structure.learned_shapes(N_LABELS).values())
+    model = LinearModel(
+        rng.normal(size=(N_FEATURES, N_LABELS)), rng.normal(size=N_LABELS), rng.normal(size=n_additional)
+    )
+    return X, gold, targets, model
+
+
+def make_objective(structure, X, gold, targets, model, loss, temperature, **parameters):
+    task = StructureTask(structure, X, N_LABELS).learn(gold, targets.weights, loss, temperature, None)
+    return BatchObjective(task, X.values, model, **parameters)

@@ -6,6 +6,7 @@ from typing import Any
 
 import naive
 import numpy as np
+import pytest
 
 from sklearn_sparsemap.structures import (
     Alignment,
@@ -354,3 +355,24 @@ RANDOM = {
     "grandparents": random_grandparents,
     "custom": random_segment,
 }
+
+
+def check_solution(instance, result, atol=1e-8):
+    """Compare a result with the enumerated QP, and recompute its certificate."""
+    structures, M, theta = instance.enumerate()
+    u, _ = naive.solve_qp(M, theta)
+    np.testing.assert_allclose(result.marginals.ravel(), u, atol=atol, err_msg=repr(instance))
+    assert result.converged
+    assert result.weights.sum() == pytest.approx(1.0, abs=1e-10)
+    assert (result.weights > 0).all()
+    assert (np.diff(result.weights) <= 0).all()
+    places = [structures.index(listed(s)) for s in result.structures]
+    np.testing.assert_allclose(M[:, places] @ result.weights, result.marginals.ravel(), atol=1e-10)
+    linear = theta[places] @ result.weights
+    norm = result.marginals.ravel() @ result.marginals.ravel()
+    size = max(1.0, abs(linear))
+    assert result.objective == pytest.approx(linear - 0.5 * norm, abs=1e-10 * size)
+    allowed = theta > -np.inf
+    gap = (theta - M.T @ result.marginals.ravel())[allowed].max() - (linear - norm)
+    assert gap <= 1e-9 * size
+    assert result.gap == pytest.approx(max(gap, 0.0), abs=1e-11 * size)

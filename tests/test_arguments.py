@@ -176,13 +176,16 @@ class Setting:
         return {name: values for name, values in common.items() if name not in self.same}
 
 
-MARGIN_COST = ("margin_sparsemap", COST)
+MARGIN_COST = {"loss": "margin_sparsemap", "cost": COST}
+OTHER_COST = COST.T + 1.0 - np.eye(3)
 CLASSIFIER = {
     "structure": [SequenceBudget(1, 2)],
-    "loss": ["crf", "perceptron", MARGIN_COST],
+    "loss": ["crf", "perceptron"],
+    "cost": [],
     "temperature": [0.5],
     "alpha": [0.5, "auto"],
-    "solver": [("adagrad", 0.02)],
+    "solver": ["lbfgs"],
+    "eta0": [0.02],
     "max_iter": [2],
     "tol": [10.0],
     "fit_intercept": [False],
@@ -200,13 +203,17 @@ CLASSIFIER = {
 FIXED = {"n_jobs": N_JOBS, "verbose": VERBOSE}
 NO_STOP = {"validation_fraction": NOT_STOPPED, "n_iter_no_change": NOT_STOPPED}
 SEQUENTIAL = {"batch_size": "samples are learned one by one"}
+ALWAYS_ONLINE = {"solver": "L-BFGS is for fit"}
 COLD = {"warm_start": "there is no earlier fit"}
 ONLINE = {"structure": "chain", "solver": "adagrad", "alpha": 1e-3, "max_iter": 10, "tol": 1e-6, "random_state": 0}
 STREAMED = {
     **FIXED, **NO_STOP, **SEQUENTIAL, "max_iter": ONE_PASS, "tol": ONE_PASS, "early_stopping": ONE_PASS,
     "shuffle": ONE_PASS, "warm_start": ONE_PASS, "random_state": ONE_PASS,
 }  # fmt: skip
-ALL_AT_ONCE = {**FIXED, **NO_STOP, **COLD, "average": NO_ORDER, "shuffle": NO_ORDER, "batch_size": NO_ORDER}
+ALL_AT_ONCE = {
+    **FIXED, **NO_STOP, **COLD, "average": NO_ORDER, "shuffle": NO_ORDER, "batch_size": NO_ORDER,
+    "eta0": "L-BFGS has no step size",
+}  # fmt: skip
 NO_LABELS = {
     "class_weight": "there are no labels",
     "constraints": "there are no labels, and thus no transitions",
@@ -221,44 +228,48 @@ SETTINGS = {
     "chain, L-BFGS": classifier(
         {**ONLINE, "solver": "lbfgs", "max_iter": 200},
         ALL_AT_ONCE | {"random_state": NO_ORDER},
-        loss=["crf", "margin_sparsemap", MARGIN_COST],
+        loss=["crf", "margin_sparsemap"],
         solver=["adagrad"],
     ),
     "chain, AdaGrad": classifier(ONLINE, {**FIXED, **NO_STOP, **SEQUENTIAL, **COLD}),
     "chain, AdaGrad, cost": classifier(
-        {**ONLINE, "loss": MARGIN_COST},
+        {**ONLINE, **MARGIN_COST},
         {**FIXED, **NO_STOP, **SEQUENTIAL, **COLD},
-        loss=[("margin_sparsemap", COST.T + 1.0 - np.eye(3)), ("hinge", COST)],
-        solver=[("adagrad", 0.02)],
+        loss=["hinge"],
+        cost=[None, OTHER_COST],
     ),
     "chain, MIRA": classifier(
-        {**ONLINE, "loss": "hinge", "solver": ("mira", 1.0), "alpha": None},
+        {**ONLINE, "loss": "hinge", "solver": "mira", "eta0": 1.0, "alpha": None},
         {**FIXED, **NO_STOP, **SEQUENTIAL, **COLD, "alpha": "MIRA has no penalty"},
-        loss=[("hinge", COST)],
-        solver=[("mira", 0.01), "adagrad"],
+        loss=[],
+        cost=[COST],
+        solver=["adagrad"],
+        eta0=[0.01],
     ),
     "chain, early stopping": classifier(
         {**ONLINE, "early_stopping": True, "max_iter": 40, "validation_fraction": 0.2},
         {**FIXED, **SEQUENTIAL, **COLD, "tol": "the score on held-out samples stops training"},
         early_stopping=[0.4],
-        solver=[("adagrad", 0.02)],
     ),
     "chain, warm start": classifier(
         {**ONLINE, "warm_start": True}, {**FIXED, **NO_STOP, **SEQUENTIAL}, train=by_two_fits,
-        warm_start=[False], max_iter=[1], solver=[("adagrad", 0.02), "lbfgs"],
+        warm_start=[False], max_iter=[1],
     ),
-    "chain, stream": classifier(ONLINE, STREAMED, train=by_stream, alpha=[0.5], class_weight=[{"a": 5.0}]),
+    "chain, stream": classifier(
+        ONLINE, {**STREAMED, **ALWAYS_ONLINE}, train=by_stream, alpha=[0.5], class_weight=[{"a": 5.0}]
+    ),
     "chain, stream, MIRA": classifier(
-        {**ONLINE, "loss": "hinge", "solver": ("mira", 1.0)}, {**STREAMED, "alpha": "MIRA has no penalty"},
-        train=by_stream, loss=[("hinge", COST)], solver=[("mira", 0.01), "adagrad"], class_weight=[{"a": 5.0}],
+        {**ONLINE, "loss": "hinge", "solver": "mira", "eta0": 1.0}, {**STREAMED, "alpha": "MIRA has no penalty"},
+        train=by_stream, loss=[], cost=[COST], solver=["adagrad"], eta0=[0.01], class_weight=[{"a": 5.0}],
     ),
     "chain, partitions": classifier(
-        ONLINE, {**FIXED, **NO_STOP, **SEQUENTIAL, **COLD}, train=by_partitions, alpha=[0.5], class_weight=[{"a": 5.0}]
+        ONLINE, {**FIXED, **NO_STOP, **SEQUENTIAL, **COLD, **ALWAYS_ONLINE}, train=by_partitions, alpha=[0.5],
+        class_weight=[{"a": 5.0}],
     ),
     "chain, rounds": classifier(
         ONLINE,
         {
-            **FIXED, **NO_STOP, **SEQUENTIAL, **COLD, "max_iter": "ParameterMixing has n_rounds",
+            **FIXED, **NO_STOP, **SEQUENTIAL, **COLD, **ALWAYS_ONLINE, "max_iter": "ParameterMixing has n_rounds",
             "tol": "ParameterMixing has n_rounds", "early_stopping": "ParameterMixing has its own",
         },
         train=by_mixing, alpha=[0.5], random_state=[], class_weight=[{"a": 5.0}],
@@ -269,20 +280,20 @@ SETTINGS = {
     ),
     "chain, some labels unknown": classifier(
         ONLINE, {**FIXED, **NO_STOP, **COLD}, data=lambda: some_unknown(),
-        loss=["crf", "perceptron"], solver=["lbfgs", ("adagrad", 0.02)],
+        loss=["crf", "perceptron"], solver=["lbfgs"],
     ),
     "subset": classifier(
         {**ONLINE, "structure": Subset(0, 2)}, {**FIXED, **NO_STOP, **SEQUENTIAL, **COLD, **NO_LABELS}, data=choices,
-        structure=[Subset(0, 3), Subset(2, 2)], loss=["crf", "perceptron", "hinge"], solver=[("adagrad", 0.02)],
+        structure=[Subset(0, 3), Subset(2, 2)], loss=["crf", "perceptron", "hinge"],
     ),
     "linear program": classifier(
         {**ONLINE, "structure": LinearProgram(np.ones((1, 5)), [2.0])},
         {**FIXED, **NO_STOP, **SEQUENTIAL, **COLD, **NO_LABELS}, data=choices,
-        structure=[LinearProgram(np.ones((1, 5)), [3.0])], loss=["perceptron", "hinge"], solver=[("adagrad", 0.02)],
+        structure=[LinearProgram(np.ones((1, 5)), [3.0])], loss=["perceptron", "hinge"],
     ),
     "graph, AdaGrad": classifier(
         {**ONLINE, "structure": at_most(2)}, {**FIXED, **NO_STOP, **COLD, **NO_LABELS}, data=choices,
-        structure=[at_least(1)], loss=["perceptron", "hinge"], solver=[("adagrad", 0.02), "lbfgs"],
+        structure=[at_least(1)], loss=["perceptron", "hinge"],
     ),
     "graph, L-BFGS": classifier(
         {**ONLINE, "structure": at_most(2), "solver": "lbfgs", "max_iter": 100},
@@ -292,12 +303,13 @@ SETTINGS = {
     "graph, early stopping": classifier(
         {**ONLINE, "structure": at_most(2), "early_stopping": True, "validation_fraction": 0.3, "max_iter": 30},
         {**FIXED, **COLD, **NO_LABELS, "tol": "the score on held-out samples stops training"}, data=choices,
-        structure=[at_least(1)], loss=["perceptron", "hinge"], early_stopping=[0.5], solver=[("adagrad", 0.02)],
+        structure=[at_least(1)], loss=["perceptron", "hinge"], early_stopping=[0.5],
     ),
     "graph, stream": classifier(
         {**ONLINE, "structure": at_most(2)},
-        {**{name: why for name, why in STREAMED.items() if name != "batch_size"}, **NO_LABELS}, data=choices,
-        train=by_stream, structure=[at_least(1)], loss=["perceptron", "hinge"], solver=[("adagrad", 0.02)], alpha=[0.5],
+        {**{name: why for name, why in STREAMED.items() if name != "batch_size"}, **NO_LABELS, **ALWAYS_ONLINE},
+        data=choices,
+        train=by_stream, structure=[at_least(1)], loss=["perceptron", "hinge"], alpha=[0.5],
     ),
 }  # fmt: skip
 
@@ -310,10 +322,12 @@ def some_unknown():
 GROUPS = [0, 0, 1, 1, 2, 2]
 PERCEPTRON = {
     "structure": [SequenceBudget(1, 2)],
-    "loss": ["hinge", "crf", ("hinge", COST)],
+    "loss": ["hinge", "crf"],
+    "cost": [],
     "groups": [[0, 1, 2, 3, 4, 5]],
     "group_weights": [[5.0, 1.0, 1.0]],
     "budget": [1],
+    "budget_unit": ["weights"],
     "alpha": [],
     "shrink_every": [5],
     "max_iter": [2],
@@ -338,22 +352,23 @@ def perceptron(base, same, train=by_fit, **changes):
 
 
 SETTINGS |= {
-    "groups by budget, MIRA": perceptron(SELECTED, BY_BUDGET, loss=["crf", ("hinge", COST)]),
+    "groups by budget, MIRA": perceptron(SELECTED, BY_BUDGET, loss=["crf"], cost=[COST]),
     "groups by budget, cost, MIRA": perceptron(
-        {**SELECTED, "loss": ("hinge", COST)}, BY_BUDGET, loss=["hinge", ("hinge", COST + 1.0 - np.eye(3))]
+        {**SELECTED, "loss": "hinge", "cost": COST}, BY_BUDGET, loss=["margin_crf"], cost=[None, OTHER_COST]
     ),
     "groups by budget, a loss with a cost": perceptron(
-        {**SELECTED, "loss": MARGIN_COST, "debias": "margin_sparsemap"}, {**BY_BUDGET, "C": "for MIRA"},
-        loss=["margin_sparsemap", ("hinge", COST)], debias=[None, "sparsemap"],
+        {**SELECTED, **MARGIN_COST, "debias": "margin_sparsemap"}, {**BY_BUDGET, "C": "for MIRA"},
+        loss=["hinge"], cost=[None, OTHER_COST], debias=[None, "sparsemap"],
     ),
     "groups by strength": perceptron(
-        {**SELECTED, "budget": None, "alpha": 0.05, "shrink_every": 8}, {**FIXED, "budget": "refused with alpha"},
-        loss=["crf", ("hinge", COST)], alpha=[0.5], group_weights=[[5.0, 1.0, 1.0], "sqrt"],
+        {**SELECTED, "budget": None, "alpha": 0.05, "shrink_every": 8},
+        {**FIXED, "budget": "refused with alpha", "budget_unit": "there is no budget"},
+        loss=["crf"], cost=[COST], alpha=[0.5], group_weights=[[5.0, 1.0, 1.0], "sqrt"],
     ),
     "groups, no debiasing": perceptron(
         {**SELECTED, "debias": None},
         {**BY_BUDGET, "debias_max_iter": "no debiasing", "C": "no debiasing"},
-        loss=["crf", ("hinge", COST)], debias=["mira"],
+        loss=["crf"], cost=[COST], debias=["mira"],
     ),
     "groups, stream": perceptron(
         SELECTED,
@@ -361,25 +376,26 @@ SETTINGS |= {
             **BY_BUDGET, "max_iter": ONE_PASS, "shuffle": ONE_PASS, "random_state": ONE_PASS,
             "debias": "for fit and finalize", "debias_max_iter": "for fit and finalize", "C": "for MIRA",
         },
-        train=by_stream, loss=["crf", ("hinge", COST)], class_weight=[{"a": 5.0}],
+        train=by_stream, loss=["crf"], cost=[COST], class_weight=[{"a": 5.0}],
     ),
     "groups, stream that ends": perceptron(
-        {**SELECTED, "loss": ("hinge", COST)}, {**BY_BUDGET, "max_iter": ONE_PASS}, train=by_stream_and_end,
-        loss=["hinge", "crf"], class_weight=[{"a": 5.0}],
+        {**SELECTED, "loss": "hinge", "cost": COST}, {**BY_BUDGET, "max_iter": ONE_PASS}, train=by_stream_and_end,
+        loss=["margin_crf"], cost=[None], class_weight=[{"a": 5.0}],
     ),
     "groups, partitions": perceptron(
-        {**SELECTED, "loss": ("hinge", COST)}, BY_BUDGET, train=by_partitions, loss=["hinge", "crf"],
+        {**SELECTED, "loss": "hinge", "cost": COST}, BY_BUDGET, train=by_partitions, loss=["margin_crf"], cost=[None],
         class_weight=[{"a": 5.0}],
     ),
     "groups, rounds": perceptron(
-        {**SELECTED, "loss": ("hinge", COST)}, {**BY_BUDGET, "max_iter": "ParameterMixing has n_rounds"},
-        train=by_mixing, loss=["hinge", "crf"], random_state=[], class_weight=[{"a": 5.0}],
+        {**SELECTED, "loss": "hinge", "cost": COST}, {**BY_BUDGET, "max_iter": "ParameterMixing has n_rounds"},
+        train=by_mixing, loss=["margin_crf"], cost=[None], random_state=[], class_weight=[{"a": 5.0}],
     ),
 }  # fmt: skip
 
 LASSO = {
     "structure": [SequenceBudget(1, 2)],
-    "loss": ["crf", "margin_sparsemap", MARGIN_COST],
+    "loss": ["crf", "margin_sparsemap"],
+    "cost": [],
     "groups": [[0, 1, 2, 3, 4, 5]],
     "alpha": [0.05],
     "l1_ratio": [0.5],
@@ -405,8 +421,8 @@ SETTINGS |= {
         by_fit, LASSO,
     ),
     "group lasso, cost, debiased": Setting(
-        StructuredGroupLasso, {**LASSO_BASE, "loss": MARGIN_COST, "debias": True}, sequences,
-        {"loss": ["margin_sparsemap"], "debias": [False, 0.5]}, {**FIXED, **COLD}, by_fit, LASSO,
+        StructuredGroupLasso, {**LASSO_BASE, **MARGIN_COST, "debias": True}, sequences,
+        {"loss": ["margin_crf"], "cost": [None, OTHER_COST], "debias": [False, 0.5]}, {**FIXED, **COLD}, by_fit, LASSO,
     ),
     "group lasso, warm start": Setting(
         StructuredGroupLasso, {**LASSO_BASE, "warm_start": True}, sequences, {"warm_start": [False]}, FIXED,
@@ -424,7 +440,9 @@ LABELS = {
     "hidden_layer_sizes": [(4,)],
     "loss": ["logistic", "hinge"],
     "alpha": [1e-3, 1.0],
+    "edge_alpha": [],
     "eta0": [0.3],
+    "edge_eta0": [],
     "dropout": [0.2],
     "batch_size": [7],
     "max_iter": [2],
@@ -438,13 +456,14 @@ LABELS = {
     "random_state": [5],
     "solver": ["adam"],
 }
+NO_EDGES = {"edge_alpha": "there are no edges", "edge_eta0": "there are no edges"}
 NO_NETWORK = {"dropout": "there is no hidden layer"}
 SETTINGS |= {
     "label sets, L-BFGS": Setting(
         MultilabelLPSparseMAP, {"hidden_layer_sizes": (), "random_state": 0, "decision": "observed_sets"}, label_sets,
         {},
         {
-            **FIXED, **NO_NETWORK, **NO_STOP, "eta0": NO_ORDER, "batch_size": NO_ORDER, "shuffle": NO_ORDER,
+            **FIXED, **NO_NETWORK, **NO_STOP, **NO_EDGES, "eta0": NO_ORDER, "batch_size": NO_ORDER, "shuffle": NO_ORDER,
             "random_state": "folds are fixed",
         },
         by_fit, LABELS,
@@ -453,7 +472,16 @@ SETTINGS |= {
         MultilabelLPSparseMAP,
         {"hidden_layer_sizes": (6,), "random_state": 0, "max_iter": 15, "decision": "observed_sets"}, label_sets,
         {"hidden_layer_sizes": [(), (3,)], "solver": [], "alpha": [1.0]},
-        {**FIXED, **NO_STOP, "solver": "networks have one"}, by_fit, LABELS,
+        {**FIXED, **NO_STOP, **NO_EDGES, "solver": "networks have one"}, by_fit, LABELS,
+    ),
+    "label sets, edges": Setting(
+        MultilabelLPSparseMAP, {"label_graph": "full", "random_state": 0, "max_iter": 15, "decision": "threshold"},
+        label_sets,
+        {
+            "decision": ["expected_f1", "map"], "edge_alpha": [1.0], "edge_eta0": [0.3], "solver": [], "alpha": [1.0],
+            "hidden_layer_sizes": [(4,)],
+        },
+        {**FIXED, **NO_STOP, **NO_NETWORK, "solver": "edges have one"}, by_fit, LABELS,
     ),
     "decisions": Setting(
         DecisionFocusedRegressor, {"structure": Subset(2, 2), "random_state": 0}, values_of_items,
@@ -463,7 +491,7 @@ SETTINGS |= {
         },
         {
             **FIXED, **NO_STOP, "sigma": "for the perturbed loss", "n_samples": "for the perturbed loss",
-            "batch_size": NO_ORDER, "random_state": NO_ORDER,
+            "batch_size": NO_ORDER, "random_state": NO_ORDER, "eta0": "L-BFGS has no step size",
         },
     ),
     "decisions, perturbed": Setting(
@@ -472,7 +500,7 @@ SETTINGS |= {
         {
             "structure": [Subset(1, 1)], "loss": ["sparsemap", "spo_plus"], "sigma": [2.0], "n_samples": [3],
             "alpha": [0.9], "fit_intercept": [False], "max_iter": [1], "tol": [10.0], "early_stopping": [True],
-            "batch_size": [4], "random_state": [5],
+            "batch_size": [4], "random_state": [5], "eta0": [0.5],
         },
         {**FIXED, **NO_STOP, "temperature": "for sparsemap", "solver": "the perturbed loss has one"},
     ),

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_papers import options_of
+from commands import options_of
 
 ROOT = Path(__file__).resolve().parent.parent
 BENCHMARKS, NOTES, PLOTS = ROOT / "benchmarks", ROOT / "doc" / "notes", ROOT / "doc" / "plots"

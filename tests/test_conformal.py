@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from internals import Forest, n_best_in_forest
 from naive_conformal import naive_reduced_costs, naive_risk_threshold, naive_threshold
+from samples import KINDS, make_chains, make_data, make_rings, ring
+from samples import graph_of as ring_of
 from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import clone
@@ -15,10 +17,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from test_structured import make_chains
-from test_structured_graphs import graph_of as ring_of
-from test_structured_graphs import make_rings, ring
-from test_structured_kinds import KINDS, make_data
 
 from sklearn_sparsemap import (
     GroupLassoPerceptron,

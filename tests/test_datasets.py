@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from internals import datasets_lines as _lines
+from samples import TREE
 
 from sklearn_sparsemap.datasets import (
     dump_conllu,
@@ -239,19 +240,6 @@ def test_missing_file(tmp_path):
 
 # CoNLL-U
 
-TREE = """\
-# text = Don't see Ann
-1-2 Don't _ _ _ _ _ _ _ _
-1 Do do AUX VBP Mood=Imp 3 aux _ _
-2 n't not PART RB _ 3 advmod _ _
-2.1 you you PRON PRP _ _ _ 3:nsubj _
-3 see see VERB VB _ 0 root _ SpaceAfter=No
-4 Ann Ann PROPN NNP _ 3 obj _ _
-
-# a comment alone
-
-1 # # SYM SYM _ 0 root _ _
-""".replace(" ", "\t")
 WORDS = [["Do", "n't", "see", "Ann"], ["#"]]
 HEADS = [[3, 3, 0, 3], [0]]
 

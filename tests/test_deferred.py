@@ -5,13 +5,12 @@ import pickle
 import numpy as np
 import pytest
 from internals import replace
-from naive_perceptron import DualAverager
+from naive_perceptron import DualAverager, optimizer_of, random_problem, run
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
-from test_perceptron import optimizer_of, random_problem, run
 
 from sklearn_sparsemap import GroupLassoPerceptron
 from sklearn_sparsemap.penalties import as_groups
@@ -106,7 +105,7 @@ def test_a_stream_selects_at_any_time_however_it_is_cut():
     assert models[0].score(X, y) > 0.8
 
 
-@pytest.mark.parametrize("budget", [{"budget": 3}, {"budget": (20, "weights")}])
+@pytest.mark.parametrize("budget", [{"budget": 3}, {"budget": 20, "budget_unit": "weights"}])
 def test_memory_is_bounded(budget, monkeypatch):
     X, y, truth = sensors(4000)
     free = quick(**budget).fit(X, y)

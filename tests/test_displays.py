@@ -11,13 +11,13 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from pictures import assert_nothing_overlaps, texts_of
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from test_plotting import assert_nothing_overlaps, texts_of
 
 from sklearn_sparsemap import (
     GroupLassoPerceptron,

@@ -240,7 +240,7 @@ def test_what_is_wrong_is_said():
     ]:
         with pytest.raises(ValueError, match=message):
             clone(mixing).set_params(**parameters).fit(X, y)
-    bad = StructuredSparseMAPClassifier("chain", loss="perceptron", solver=("adagrad", 1e307))
+    bad = StructuredSparseMAPClassifier("chain", loss="perceptron", solver="adagrad", eta0=1e307)
     huge = RaggedArray(1e90 * X.values, X.indptr)
     with pytest.raises(ValueError, match="diverged"):
         ParameterMixing(bad, random_state=0, n_rounds=3).fit(huge, y)

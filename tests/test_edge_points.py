@@ -5,9 +5,8 @@ from itertools import product
 import naive
 import numpy as np
 import pytest
-from naive_graphs import Case, holds
+from naive_graphs import Case, holds, literals_of, vertices_of
 from numpy.testing import assert_allclose
-from test_factors import literals_of, vertices_of
 
 from sklearn_sparsemap import lp_sparsemap, map_inference, n_best, sparsemap
 from sklearn_sparsemap.factors import (

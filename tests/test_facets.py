@@ -5,6 +5,7 @@ from collections import Counter
 import naive_facets
 import numpy as np
 import pytest
+from facet_cases import FAMILIES, run
 from internals import (
     BY_FACETS,
     GAVE_UP,
@@ -40,9 +41,6 @@ from scipy.sparse.csgraph import connected_components
 
 from sklearn_sparsemap import map_inference, sparsemap
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
-
-NO_ROWS, NO_WEIGHTS = np.empty((0, 0), np.int32), np.empty(0)
-LIMIT = np.array([100_000])
 
 
 @interpreted
@@ -113,14 +111,6 @@ def test_lanes_equal_numpy():
     np.testing.assert_array_equal(seconds, a[:, WIDTH // 3])
 
 
-def run(solver, instance, limit=LIMIT):
-    """Solve with a compiled solver; return what it returns, the marginals, and the problem."""
-    problem = instance.problem()
-    marginals = np.empty(instance.scores.size)
-    found = solver(instance.structure.oracle, *problem, 1e-12, 1e-9, limit, NO_ROWS, NO_ROWS, NO_WEIGHTS, marginals)
-    return found, marginals, problem
-
-
 def products_of_face(instance, problem, found, marginals, direction):
     """Multiply with the Jacobian: the projector onto the face that structures span, from an active set's solution."""
     extra = readonly(np.zeros(len(problem[1])))
@@ -174,43 +164,6 @@ def random_instances(kind, rng, sizes=(1, 2, 3, 5, 8)):
                 low = int(rng.integers(0, n + 1))
                 structure, shape = Subset(low, int(rng.integers(low, n + 1)) if rng.random() < 0.7 else None), (n,)
             yield family, Instance(structure, np.ascontiguousarray(FAMILIES[family](rng, shape)), {})
-
-
-def low_rank(rng, shape):
-    factors = rng.normal(size=(shape[0], 2)), rng.normal(size=(2, shape[-1]))
-    return factors[0] @ factors[1] if len(shape) == 2 else factors[1][0]
-
-
-def distances(rng, shape):
-    grid = np.indices(shape)
-    return -np.abs(grid[0] - grid[-1] - 1.0) + 0.1 * rng.normal(size=shape)
-
-
-def pruned(rng, shape):
-    scores = rng.normal(size=shape)
-    scores[rng.random(shape) < 0.3] = -np.inf
-    return scores
-
-
-def dear_root(rng, shape):
-    scores = 0.3 * rng.normal(size=shape)
-    scores[0] -= 1.0
-    return scores
-
-
-FAMILIES = {
-    **{f"normal {s}": lambda rng, shape, s=s: s * rng.normal(size=shape) for s in (1e-4, 0.1, 1.0, 10.0, 1e4)},
-    "low rank": low_rank,
-    "low rank 0.1": lambda rng, shape: 0.1 * low_rank(rng, shape),
-    "distances": distances,
-    "exact distances": lambda rng, shape: np.round(distances(rng, shape)),
-    "integers": lambda rng, shape: rng.integers(0, 4, shape).astype(float),
-    "bits": lambda rng, shape: rng.integers(0, 2, shape).astype(float),
-    "zeros": lambda rng, shape: np.zeros(shape),
-    "pruned": pruned,
-    "pruned 0.1": lambda rng, shape: 0.1 * pruned(rng, shape),
-    "dear root": dear_root,
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", [DependencyTree, Matching, Subset])

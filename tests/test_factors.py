@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from internals import threshold
 from interpreted import interpreted
-from naive_graphs import Case, polytopes
+from naive_graphs import Case, literals_of, vertices_of
 from numpy.testing import assert_allclose
 
 from sklearn_sparsemap import lp_sparsemap, map_inference
@@ -41,33 +41,6 @@ FACTORS = {
     "knapsack": lambda literals: Knapsack(literals, 0.5 + np.arange(len(literals)), 0.4 * len(literals)),
     "pair": lambda literals: Pair(literals[:1], literals[1:], name="pair"),
 }
-
-
-def literals_of(u, negated):
-    return [~u[i] if off else u[i] for i, off in enumerate(negated)]
-
-
-def vertices_of(case):
-    """Return the vertices of a graph with one factor as columns, with the values that are linear in them."""
-    variables, vertices, values, row = polytopes(case)[0]
-    assert variables.tolist() == list(range(case.graph.n_variables))
-    if row is not None:
-        # The corners of a box that is cut by a plane: those inside, and where an edge meets the plane.
-        costs, bound = row
-        corners = []
-        for p in product([0.0, 1.0], repeat=len(costs)):
-            if costs @ p <= bound + 1e-12:
-                corners.append(p)
-            for i in range(len(costs)):
-                others = np.array(p)
-                others[i] = 0.0
-                moved = (bound - costs @ others) / costs[i]
-                if 0 < moved < 1:
-                    others[i] = moved
-                    corners.append(tuple(others))
-        vertices = np.unique(np.round(corners, 13), axis=0)
-        values = np.zeros(len(vertices))
-    return vertices.T, values
 
 
 def face_projector(M, theta, u):

@@ -8,9 +8,9 @@ from internals import GRADIENT_STEPS, replace, squared_norm
 from internals import online_optimizer as _online
 from internals import training_columns as _columns
 from numpy.testing import assert_allclose, assert_array_equal
+from samples import LABELS, make_text
 from scipy import sparse
 from sklearn.base import clone
-from test_teams import LABELS, make_text
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 from sklearn_sparsemap.datasets import save_partition

@@ -7,6 +7,7 @@ import naive_gibbs
 import numpy as np
 import pytest
 from internals import readonly
+from naive_gibbs import all_parts
 from registry import random_chain, random_segmentation, random_spans
 from scipy.special import expit, gammaln, softmax
 
@@ -84,18 +85,6 @@ def test_simplex_is_softmax():
 
 
 # --- LinearChain
-
-
-def all_parts(instance):
-    """Return (unary and additional counts, total scores), one column for each structure."""
-    found, unary, theta = instance.enumerate()
-    structure = instance.structure
-    dims = structure.dims(instance.scores.shape, {name: a.shape for name, a in instance.additional.items()})
-    counts = np.zeros((sum(a.size for a in instance.additional.values()), len(found)))
-    for p, one in enumerate(found):
-        parts = structure.encode(np.array(one), dims)[1]
-        np.add.at(counts[:, p], parts[parts >= 0], 1.0)
-    return np.vstack([unary, counts]), theta
 
 
 @pytest.mark.parametrize(

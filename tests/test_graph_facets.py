@@ -5,6 +5,7 @@ from collections import Counter
 import naive_facets
 import numpy as np
 import pytest
+from facet_cases import FAMILIES, LIMIT, NO_ROWS, run
 from internals import (
     BY_FACETS,
     FLOATS_2D_OUT,
@@ -20,7 +21,6 @@ from internals import (
 from numba import types
 from numpy.testing import assert_allclose
 from registry import Instance
-from test_facets import FAMILIES, LIMIT, NO_ROWS, run
 
 from sklearn_sparsemap import lp_sparsemap
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Or, StructureFactor, Xor

@@ -5,11 +5,11 @@ from functools import partial
 
 import numpy as np
 import pytest
+from samples import make_chains
 from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
-from test_structured import make_chains
 
 from sklearn_sparsemap import GroupLassoPerceptron, StructuredGroupLasso
 from sklearn_sparsemap.features import OnRows, TemplateVectorizer, TokenDictVectorizer

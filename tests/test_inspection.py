@@ -5,6 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from samples import make_chains
 from scipy.special import logit
 from sklearn.compose import make_column_transformer
 from sklearn.feature_extraction import DictVectorizer
@@ -13,7 +14,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from test_structured import make_chains
 
 from sklearn_sparsemap import (
     GroupLassoPerceptron,

@@ -12,7 +12,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgb
-from test_plotting import assert_nothing_overlaps, texts_of
+from pictures import assert_nothing_overlaps, texts_of
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
 from sklearn_sparsemap.plotting import LabelGraphDisplay
@@ -197,7 +197,7 @@ def test_from_a_fitted_estimator():
     on = X[:, :3] > 0.3
     Y = np.stack([on[:, 0], on[:, 0] | on[:, 1], on[:, 2], ~on[:, 2]], axis=1).astype(int)
     names = ["cat", "pet", "day", "night"]
-    model = MultilabelLPSparseMAP("full", eta0=(None, 0.01), max_iter=20)
+    model = MultilabelLPSparseMAP("full", edge_eta0=0.01, max_iter=20)
     with pytest.warns(UserWarning, match="still improving"):
         model.set_params(random_state=0).fit(X, Y, classes=names)
     display = LabelGraphDisplay.from_estimator(model, n_edges=3)

@@ -1,6 +1,5 @@
 """Fitted estimators as arrays and files: to_arrays, from_arrays, skops."""
 
-import hashlib
 import io
 import json
 import warnings
@@ -8,7 +7,19 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from model_files import FILES, draw, fitted, models, predictions, row_graph
+from model_files import (
+    FILES,
+    assert_equal_parts,
+    damages,
+    draw,
+    edited,
+    fitted,
+    forged,
+    models,
+    predictions,
+    row_graph,
+    through_a_file,
+)
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -31,19 +42,6 @@ from sklearn_sparsemap.structures import Alignment, CustomStructure
 MODELS = sorted(models())
 # Parameters that are functions, which files do not hold.
 GIVEN = {"graphs": {"structure": row_graph}}
-
-
-def through_a_file(arrays):
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    file.seek(0)
-    return np.load(file)
-
-
-def assert_equal_parts(found, wanted):
-    for one, other in zip(found, wanted, strict=True):
-        assert one.dtype == other.dtype and one.shape == other.shape
-        assert one.tobytes() == other.tobytes()
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -138,25 +136,6 @@ def test_what_has_no_plain_form_is_named():
         model.to_arrays()
 
 
-def digest_of(arrays):
-    found = hashlib.sha256()
-    for name, array in sorted(arrays.items()):
-        found.update(repr((name, array.dtype.str, array.shape)).encode() + array.tobytes())
-    return found.hexdigest()
-
-
-def forged(arrays):
-    """Return arrays with a digest that fits them."""
-    rest = {name: array for name, array in arrays.items() if name != "sha256"}
-    return {**rest, "sha256": np.array(digest_of(rest))}
-
-
-def edited(arrays, change):
-    tree = json.loads(str(arrays["json"]))
-    change(tree)
-    return forged({**arrays, "json": np.array(json.dumps(tree))})
-
-
 def test_wrong_files_are_refused():
     model, _, _ = fitted("chain")
     arrays, read = model.to_arrays(), StructuredSparseMAPClassifier.from_arrays
@@ -182,23 +161,6 @@ def test_wrong_files_are_refused():
     data[len(data) // 2] ^= 255
     with pytest.raises(ValueError):
         read(np.load(io.BytesIO(bytes(data))))
-
-
-def damages(arrays, rng, n_texts=100):
-    """Yield arrays of which one has other values, another type or shape, or whose text differs."""
-    changes = (
-        lambda a: a[:-1], lambda a: a[..., None], lambda a: a.astype(str), lambda a: a * 0 + 10**9, lambda a: a - 5,
-        lambda a: a.astype(np.float32), lambda a: a.astype(np.int64), lambda a: a.ravel(), lambda a: a.repeat(2),
-    )  # fmt: skip
-    for key in arrays.keys() - {"json", "sha256"}:
-        for change in changes:
-            with suppress(IndexError, TypeError, ValueError, OverflowError):
-                yield {**arrays, key: change(arrays[key])}
-    text = str(arrays["json"])
-    for _ in range(n_texts):
-        first = int(rng.integers(len(text)))
-        piece = rng.choice(["", "9", '"', "-", "{", "null", "]"])
-        yield {**arrays, "json": np.array(text[:first] + piece + text[first + int(rng.integers(3)) :])}
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -597,7 +597,7 @@ def test_labels_that_go_together_are_learned():
     Y[:, 0] = X[:, 0] + 0.5 * rng.normal(size=600) > 0
     Y[:, 1] = Y[:, 0]
     Y[:, 2] = (X[:, 1] > 0) & (Y[:, 0] == 0)
-    model = quick(eta0=(None, 0.02), max_iter=50, tol=1e-3).fit(X, Y, classes=["cat", "pet", "dog"])
+    model = quick(edge_eta0=0.02, max_iter=50, tol=1e-3).fit(X, Y, classes=["cat", "pet", "dog"])
     strongest = model.strongest_edges(3)
     assert [edge[:2] for edge in model.strongest_edges(1, "attraction")] == [("cat", "pet")]
     repulsion = [score for _, _, score in model.strongest_edges(3, "repulsion")]
@@ -671,9 +671,9 @@ def test_labels_by_name():
         ({"hidden_layer_sizes": 5}, r"hidden_layer_sizes must be 'auto' or a tuple such as \(100,\)"),
         ({"hidden_layer_sizes": (0,)}, "each of hidden_layer_sizes must be a positive int"),
         ({"batch_size": 2.5}, r"'batch_size' parameter .* must be an int in the range \[1, inf\) or None"),
-        ({"alpha": ("auto", -1.0)}, r"'alpha' parameter .* a pair of .* Got \('auto', -1.0\)"),
-        ({"alpha": (1.0, 1.0, 1.0)}, "'alpha' parameter .* a pair of"),
-        ({"eta0": (None, None)}, r"'eta0' parameter .* a pair of .* Got \(None, None\)"),
+        ({"alpha": ("auto", 1.0)}, r"'alpha' parameter .* Got \('auto', 1.0\)"),
+        ({"edge_alpha": -1.0}, "'edge_alpha' parameter .* Got -1.0"),
+        ({"edge_eta0": 0.0}, "'edge_eta0' parameter .* Got 0.0"),
     ],
 )
 def test_wrong_parameters_are_refused(data, params, message):

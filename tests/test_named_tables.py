@@ -12,11 +12,11 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from internals import aligned, as_mapping, by_samples, order_by
+from public_names import NAMES
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from test_names import NAMES
 
 from sklearn_sparsemap import (
     DecisionFocusedRegressor,
@@ -91,9 +91,9 @@ ARGUMENTS = {
     """,
     "no table: an object, function, number or word": """
         a b again answered args ax client conformal cv decode derived_fields encode entries estimator explanation
-        featured first fitted_estimator graph held_out_loss hierarchy kwargs learner limit loss map_oracle max_iter
+        featured first fitted_estimator graph held_out_loss hierarchy kwargs learner limit map_oracle max_iter
         memory model more n n_additional n_jobs n_parts name nested node norms options parameters params per_sample
-        pos_label random_state result results rival rng score_difference scoring second solver steps structure table
+        pos_label random_state result results rival rng score_difference scoring second steps structure table
         tol transformer transformers validate variables warm_start what zero_division parts_of quantity
     """,
 }
@@ -329,7 +329,7 @@ def test_costs_follow_labels(rows):
     cost = pd.DataFrame([[0, 1, 9], [1, 0, 1], [9, 1, 0]], ["low", "mid", "high"], ["low", "mid", "high"], dtype=float)
 
     def fit(cost, y=y, **options):
-        return StructuredSparseMAPClassifier(loss=("margin_sparsemap", cost), **options).fit(X, y)
+        return StructuredSparseMAPClassifier(loss="margin_sparsemap", cost=cost, **options).fit(X, y)
 
     expected = fit(cost.loc[np.unique(y), np.unique(y)].to_numpy())
     for own in (cost, cost.iloc[[2, 0, 1]], cost[["high", "low", "mid"]], cost.reset_index(drop=True)):
@@ -343,8 +343,8 @@ def test_costs_follow_labels(rows):
     np.testing.assert_array_equal(fit(cost, fewer).coef_, small.coef_)
     with pytest.raises(ValueError, match="cost has no row 'high', which is among the labels"):
         fit(cost.loc[["low", "mid"], ["low", "mid"]])
-    lasso = StructuredGroupLasso(alpha=0.01, loss=("margin_sparsemap", cost)).fit(X, y)
-    turned = StructuredGroupLasso(alpha=0.01, loss=("margin_sparsemap", cost.iloc[::-1])).fit(X, y)
+    lasso = StructuredGroupLasso(alpha=0.01, loss="margin_sparsemap", cost=cost).fit(X, y)
+    turned = StructuredGroupLasso(alpha=0.01, loss="margin_sparsemap", cost=cost.iloc[::-1]).fit(X, y)
     np.testing.assert_array_equal(lasso.coef_, turned.coef_)
     with pytest.raises(ValueError, match="cost has the row 'low', which is not among the numbers of the labels"):
         FenchelYoungLoss(Simplex(), "margin_sparsemap", cost=cost)

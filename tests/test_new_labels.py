@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from internals import replace
+from samples import make_chains
 from scipy import sparse
 from sklearn.base import clone
-from test_structured import make_chains
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
 from sklearn_sparsemap.structures import Segmentation

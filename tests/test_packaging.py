@@ -221,7 +221,7 @@ from sklearn_sparsemap.factors import AtMost, Budget, FactorGraph, Xor
 from sklearn_sparsemap.features import DERIVED_FIELDS, TemplateVectorizer, ngrams
 from sklearn_sparsemap.structures import LinearChain
 
-model = StructuredSparseMAPClassifier("chain", loss="hinge", n_jobs=2, solver=("mira", 1))
+model = StructuredSparseMAPClassifier("chain", loss="hinge", n_jobs=2, solver="mira", eta0=1)
 model.fit([np.eye(2)], [["a", "b"]])
 model.transitions_ = np.eye(2)
 score: float = model.score([np.eye(2)], [["a", "b"]])

@@ -1,6 +1,5 @@
 """The table of the papers: it parses, and every command, link, example and public name in it exists."""
 
-import ast
 import importlib
 import re
 import shlex
@@ -10,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from commands import options_of
 
 from sklearn_sparsemap.losses import LOSSES
 
@@ -21,15 +21,6 @@ COLUMNS = ["paper", "number", "item", "where", "command", "published", "ours", "
 @pytest.fixture(scope="module")
 def items(site):
     return site.read_papers()
-
-
-def options_of(path):
-    """Return the options that a script declares."""
-    options = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":
-            options.add(node.args[0].value)
-    return options
 
 
 def test_the_table_is_complete(items, site):

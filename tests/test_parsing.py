@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from test_datasets import TREE
+from samples import TREE
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier, map_inference, n_best, sparsemap
 from sklearn_sparsemap.datasets import dump_conllu, load_conllu

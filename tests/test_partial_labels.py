@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from internals import UNKNOWN, PartialTask
+from samples import make_chains
 from scipy.special import logsumexp
 from sklearn.base import clone
-from test_structured import make_chains
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier, sparsemap
 from sklearn_sparsemap.estimators import Monitor

@@ -10,17 +10,11 @@ from internals import (
     FRONT,
     TOP,
     BoundedCurve,
-    GroupOptimizer,
-    Inference,
-    StructureTask,
     highest_of,
-    loss_form,
-    make_rows,
     mean_of,
-    new_memory,
     replace,
 )
-from naive_perceptron import DenseLearner
+from naive_perceptron import DenseLearner, optimizer_of, random_problem, run
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -30,7 +24,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray
+from sklearn_sparsemap import GroupLassoPerceptron
 from sklearn_sparsemap.features import TemplateVectorizer, chunking_templates
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree, as_groups
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
@@ -51,40 +45,6 @@ def test_estimator_checks(estimator, check):
 
 
 # -- The storage ---------------------------------------------------------------------------------------------------
-
-
-def random_problem(structure, rng, n=40, n_features=12, n_labels=4):
-    """Draw sparse features and gold structures; return RaggedArray, codes and number of outputs."""
-    samples, gold = [], []
-    for _ in range(n):
-        length = 1 if isinstance(structure, Simplex) else int(rng.integers(2, 5))
-        n_rows = length * (length + 1) if isinstance(structure, DependencyTree) else length
-        x = rng.normal(size=(n_rows, n_features)) * (rng.random((n_rows, n_features)) < 0.4)
-        samples.append(x)
-        if isinstance(structure, Simplex):
-            gold.append(int(rng.integers(n_labels)))
-        elif isinstance(structure, LinearChain):
-            gold.append(rng.integers(n_labels, size=length))
-        else:
-            gold.append(np.arange(length))
-    return samples, gold, 1 if isinstance(structure, DependencyTree) else n_labels
-
-
-def optimizer_of(structure, X, n_outputs, groups, weights, *, mira=False, average=True, **settings):
-    n_additional = sum(int(np.prod(s)) for s in structure.learned_shapes(n_outputs).values())
-    optimizer = GroupOptimizer(groups, weights, n_outputs, n_additional, average=average, mira=mira)
-    settings = {"C": np.inf, "budget": None, "alpha": 0.0, "fit_intercept": True, **settings}
-    settings["C"] = min(settings["C"], 1e300)
-    optimizer.configure(**settings)
-    return optimizer
-
-
-def run(optimizer, structure, loss, samples, gold, n_outputs, order, memory_size=0):
-    X = RaggedArray(sparse.csr_array(np.vstack(samples)), np.cumsum([0, *map(len, samples)]))
-    codes = np.array(gold) if isinstance(structure, Simplex) else gold
-    targets = StructureTask(structure, X, n_outputs).learn(codes, np.ones(len(samples)), "sparsemap").targets
-    inference, form = Inference(structure, loss), loss_form(structure, loss, 1.0, None, n_outputs)
-    return optimizer.epoch(inference, form, make_rows(X.values), targets, order, new_memory(targets.sizes, 0))
 
 
 @pytest.mark.parametrize("strength", [{"budget": 2}, {"alpha": 0.01}, {}])
@@ -585,7 +545,7 @@ def test_finalize_shrinks_and_debiases(debias):
         {"loss": "crf", "debias": "crf"},
         {"average": False},
         {"shrink_every": 200},
-        {"budget": (36, "weights")},
+        {"budget": 36, "budget_unit": "weights"},
         {"budget": None, "alpha": 0.02},
     ],
 )
@@ -667,7 +627,7 @@ OPTIONS = [
     {"budget": 2},
     {"alpha": 0.02, "shrink_every": 7, "loss": "hinge"},
     {"budget": 2, "loss": "crf", "debias": "crf", "shuffle": False},
-    {"budget": (12, "weights"), "loss": "sparsemap", "average": False},
+    {"budget": 12, "budget_unit": "weights", "loss": "sparsemap", "average": False},
 ]
 
 

@@ -4,12 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
+from samples import make_chains
 from sklearn.base import clone
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
-from test_structured import make_chains
 
 from sklearn_sparsemap import StructuredGroupLasso, StructuredSparseMAPClassifier
 from sklearn_sparsemap.conformal import ConformalStructures

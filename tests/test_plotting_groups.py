@@ -13,7 +13,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgb
-from test_plotting import assert_nothing_overlaps, texts_of, visible_texts
+from pictures import assert_nothing_overlaps, texts_of, visible_texts
 
 from sklearn_sparsemap import GroupLassoPerceptron, StructuredGroupLassoCV, perceptron_path
 from sklearn_sparsemap.estimators import GroupPath

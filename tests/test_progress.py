@@ -5,10 +5,10 @@ import warnings
 
 import numpy as np
 import pytest
+from samples import make_chains
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
-from test_structured import make_chains
 
 from sklearn_sparsemap import (
     DecisionFocusedRegressor,

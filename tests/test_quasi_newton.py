@@ -20,11 +20,11 @@ from internals import (
     number_columns,
     replace,
 )
+from naive_training import make_objective, make_problem
+from samples import make_chains
 from scipy import sparse
 from scipy.optimize import minimize, rosen, rosen_der
 from scipy.special import expit
-from test_structured import make_chains
-from test_training import make_objective, make_problem
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 from sklearn_sparsemap.structures import LinearChain, Simplex

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from internals import batch_of, draw_structures
 from registry import RANDOM
+from samples import make_chains
 from scipy.special import logsumexp
 from sklearn.base import clone
-from test_structured import make_chains
 
 from sklearn_sparsemap import GroupLassoPerceptron, StructuredSparseMAPClassifier, marginal_inference, n_best
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset

@@ -29,14 +29,13 @@ from internals import (
     online_optimizer,
     replace,
 )
+from samples import graph_of, make_chains, make_rings
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import accuracy_score
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import check_param_validation
-from test_structured import make_chains
-from test_structured_graphs import graph_of, make_rings
 
 from sklearn_sparsemap import (
     GroupLassoPerceptron,
@@ -98,7 +97,7 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
 
 
 def test_numbers_that_are_not_finite():
-    for parameters in ({"alpha": np.inf}, {"solver": ("adagrad", np.inf)}, {"temperature": np.inf}, {"tol": np.nan}):
+    for parameters in ({"alpha": np.inf}, {"eta0": np.inf}, {"temperature": np.inf}, {"tol": np.nan}):
         with pytest.raises(ValueError, match="must be "):
             chain(**parameters).fit(X, Y)
     with pytest.raises(ValueError, match="leave no sample with a positive weight"):
@@ -113,7 +112,7 @@ def test_numbers_that_are_not_finite():
     # By default, weights are numbers of samples.
     assert 0.0 < chain(tol=1.0).fit(X, Y, sample_weight=np.full(30, 1e308)).alpha_ < 1e-12
     with pytest.raises(ValueError, match="training diverged"):
-        chain(solver=("auto", 1e308)).partial_fit(X, Y, classes=CLASSES).partial_fit(X, Y)
+        chain(solver="auto", eta0=1e308).partial_fit(X, Y, classes=CLASSES).partial_fit(X, Y)
     with pytest.raises(ValueError, match="rescale the features"):
         chain().fit(X, Y).predict([x * 1e200 for x in X])
 
@@ -161,7 +160,7 @@ def test_edited_models_predict_but_do_not_train_on_infinities():
 def test_partial_fit_follows_changed_parameters():
     model = chain().partial_fit(X, Y, classes=CLASSES)
     before = model.coef_.copy()
-    model.set_params(solver=("adagrad", 1e-300), alpha=0.0, average=True).partial_fit(X[:1], Y[:1])
+    model.set_params(solver="adagrad", eta0=1e-300, alpha=0.0, average=True).partial_fit(X[:1], Y[:1])
     store = model._learned.optimizer.store
     last = store.values[store.n_dense :].copy()
     model.partial_fit(X, Y)
@@ -262,14 +261,14 @@ def test_long_values_of_parameters_are_shortened(value):
 
 
 def test_the_other_flags_and_costs_and_threads():
-    for parameters in ({"early_stopping": "yes"}, {"warm_start": 1}, {"loss": ("hinge", "hamming")}):
+    for parameters in ({"early_stopping": "yes"}, {"warm_start": 1}, {"cost": "hamming"}, {"eta0": -1.0}):
         (name, value), *_ = parameters.items()
         with pytest.raises(
             InvalidParameterError, match=f"The '{name}' parameter of .* Got {re.escape(repr(value))} instead"
         ):
             chain(**parameters).fit(X, Y)
     with pytest.raises(ValueError, match="cost must be an array of numbers"):
-        chain(loss=("hinge", [["a", "b", "c"]] * 3)).fit(X, Y)
+        chain(loss="hinge", cost=[["a", "b", "c"]] * 3).fit(X, Y)
     for cost in ("hamming", np.eye(3) * 1j):
         with pytest.raises(ValueError, match=r"cost must be an array of numbers|not supported: cost is complex"):
             FenchelYoungLoss(LinearChain(), "hinge", cost=cost)

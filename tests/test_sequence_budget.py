@@ -8,11 +8,10 @@ import naive_gibbs
 import numpy as np
 import pytest
 from internals import batch_of, draw_structures
+from naive_gibbs import all_parts
 from numpy.testing import assert_allclose
-from registry import random_budget
+from registry import check_solution, random_budget
 from scipy.special import logsumexp
-from test_gibbs import all_parts
-from test_solvers import check_solution
 
 from sklearn_sparsemap import (
     StructuredSparseMAPClassifier,

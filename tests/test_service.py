@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 from internals import jit
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import InconsistentVersionWarning
 
-from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier
+from sklearn_sparsemap import (
+    DecisionFocusedRegressor,
+    GroupLassoPerceptron,
+    MultilabelLPSparseMAP,
+    StructuredSparseMAPClassifier,
+)
 from sklearn_sparsemap.features import TokenDictVectorizer
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -374,6 +380,31 @@ def test_pickles_carry_the_version_and_another_one_warns():
             type(model).__new__(type(model)).__setstate__(state | {name: "0.0.9"})
         with pytest.warns(InconsistentVersionWarning, match="without a version"):
             type(model).__new__(type(model)).__setstate__(vars(model))
+
+
+@pytest.mark.parametrize(
+    ("model", "pairs", "expected"),
+    [
+        (
+            StructuredSparseMAPClassifier("chain"),
+            {"loss": ("hinge", [[0.0, 1.0], [2.0, 0.0]]), "solver": ("mira", 0.5)},
+            {"loss": "hinge", "cost": [[0.0, 1.0], [2.0, 0.0]], "solver": "mira", "eta0": 0.5},
+        ),
+        (StructuredSparseMAPClassifier(), {"loss": "crf"}, {"loss": "crf", "cost": None, "eta0": None}),
+        (GroupLassoPerceptron(), {"budget": (7, "weights")}, {"budget": 7, "budget_unit": "weights"}),
+        (GroupLassoPerceptron(), {"budget": 7}, {"budget": 7, "budget_unit": "groups", "cost": None}),
+        (MultilabelLPSparseMAP(), {"alpha": ("auto", 0.5)}, {"alpha": "auto", "edge_alpha": 0.5, "edge_eta0": None}),
+        (MultilabelLPSparseMAP(), {"eta0": (None, 0.1)}, {"eta0": None, "edge_eta0": 0.1, "edge_alpha": 1e-3}),
+        (DecisionFocusedRegressor(None), {"solver": ("adagrad", 2.0)}, {"solver": "adagrad", "eta0": 2.0}),
+    ],
+)
+def test_pickles_of_models_with_pairs_are_read(model, pairs, expected):
+    new = {"cost", "eta0", "budget_unit", "edge_alpha", "edge_eta0"} & expected.keys() - pairs.keys()
+    state = {name: value for name, value in model.__getstate__().items() if name not in new} | pairs
+    again = type(model).__new__(type(model))
+    again.__setstate__(state)
+    assert clone(again).get_params().keys() == model.get_params().keys()
+    assert {name: getattr(again, name) for name in expected} == expected
 
 
 @pytest.mark.parametrize("is_stored", [True, False])

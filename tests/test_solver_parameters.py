@@ -4,8 +4,8 @@ from functools import cache
 
 import numpy as np
 import pytest
+from samples import graph_of, make_rings
 from sklearn.base import clone
-from test_structured_graphs import graph_of, make_rings
 
 from sklearn_sparsemap import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
 
@@ -17,15 +17,15 @@ Y = [np.argmax(x + 0.5 * RNG.normal(size=(4, 3)), axis=1) for x in X]
 FLAT = np.concatenate(X), np.concatenate(Y)
 LABELS = FLAT[0], (FLAT[0] > 0.3).astype(int)
 # Values that are not the default.
-ADAGRAD = {"solver": ("adagrad", 0.5), "batch_size": 3}
-MIRA = {"solver": ("mira", 0.01)}
-FOREIGN_STEP = {"solver": ("lbfgs", 0.5), "batch_size": 3}
+ADAGRAD = {"eta0": 0.5, "batch_size": 3}
+MIRA = {"eta0": 0.01}
+FOREIGN_STEP = {"eta0": 0.5, "batch_size": 3}
 STEPS = {"average": False, "shuffle": False, "random_state": 7}
 ONLINE = {**STEPS, "n_iter_no_change": 1}
 HELD_OUT = {"validation_fraction": 0.3}
 ADAM = {
-    "eta0": (None, 0.1), "batch_size": 5, "shuffle": False, "random_state": 7,
-    "n_iter_no_change": 1, "validation_fraction": 0.3, "dropout": 0.4, "alpha": ("auto", 0.5),
+    "edge_eta0": 0.1, "edge_alpha": 0.5, "batch_size": 5, "shuffle": False, "random_state": 7,
+    "n_iter_no_change": 1, "validation_fraction": 0.3, "dropout": 0.4,
 }  # fmt: skip
 STRUCTURED = {"max_iter": 4, "tol": 0.0, "alpha": 0.01, "random_state": 0}
 LASSO = {"max_iter": 2, "debias_max_iter": 2, "shrink_every": 5, "random_state": 0}

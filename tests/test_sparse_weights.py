@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from internals import TOP, replace
 from numpy.testing import assert_allclose, assert_array_equal
+from samples import make_chains
 from scipy import sparse
 from sklearn.base import clone
-from test_structured import make_chains
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from internals import StructureTask
 from naive_step_weights import step_weighted_loss
+from samples import make_chains
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
-from test_structured import make_chains
 
 from sklearn_sparsemap import RaggedArray, StructuredGroupLasso, StructuredSparseMAPClassifier
 from sklearn_sparsemap.losses import LOSSES

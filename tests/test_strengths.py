@@ -402,7 +402,7 @@ def test_other_strengths_are_refused(alpha):
 
 def test_divergence_on_the_path_leaves_the_model_as_it_was():
     X, y = make_chains()
-    model = StructuredSparseMAPClassifier("chain", alpha="auto", solver=("adagrad", 1e308), shuffle=False)
+    model = StructuredSparseMAPClassifier("chain", alpha="auto", solver="adagrad", eta0=1e308, shuffle=False)
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="training diverged"):
         model.fit(X, y)
     assert not hasattr(model, "classes_") and not hasattr(model, "alpha_")

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 from internals import OnlineOptimizer, replace
+from samples import make_chains
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_digits, load_iris
@@ -29,21 +30,6 @@ from sklearn_sparsemap.pipeline import make_structured_pipeline
 from sklearn_sparsemap.structures import LinearChain, Simplex
 
 pd = pytest.importorskip("pandas")
-
-
-def make_chains(n_samples=40, seed=0, kind="dense"):
-    """Noisy observations of a sticky sequence of three labels, which the transitions help to read."""
-    rng = np.random.default_rng(seed)
-    labels = np.array(["x", "y", "z"])
-    X, y = [], []
-    for _ in range(n_samples):
-        n = int(rng.integers(1, 9))
-        states = np.cumsum(rng.random(n) < 0.3) % 3
-        x = np.eye(3)[states] + 0.6 * rng.normal(size=(n, 3))
-        x = np.hstack([x, np.ones((n, 1))])
-        X.append(sparse.csr_array(x) if kind == "csr" else x)
-        y.append(labels[states])
-    return X, y
 
 
 def as_lists(y):
@@ -509,7 +495,7 @@ def test_what_is_learned_may_be_assigned(average):
             best = map_inference(LinearChain(), scores, **additional).structure
             assert path.tolist() == other.classes_[best].tolist()
         # Training goes on from there.
-        other.set_params(solver=("adagrad", 1e-300)).partial_fit(X, y)
+        other.set_params(solver="adagrad", eta0=1e-300).partial_fit(X, y)
         np.testing.assert_allclose(other.transitions_, learned.transitions_, atol=1e-12)
         np.testing.assert_allclose(other.coef_, learned.coef_, atol=1e-12)
     learned.start_ = [0.0, -np.inf, -np.inf]
@@ -736,7 +722,8 @@ def test_wrong_parameters_are_refused():
             r"'alpha' parameter .* must be a float in the range \[0.0, inf\), a str .* or None. Got -1.0",
         ),
         ({"temperature": 0}, r"'temperature' parameter .* must be a float in the range \(0.0, inf\). Got 0"),
-        ({"solver": ("adagrad", np.nan)}, r"'solver' parameter .* or a pair of .* Got \('adagrad', nan\)"),
+        ({"eta0": np.nan}, r"'eta0' parameter .* must be a float in the range .* Got nan"),
+        ({"solver": ("adagrad", 0.1)}, r"'solver' parameter .* Got \('adagrad', 0.1\)"),
         ({"max_iter": 0}, r"'max_iter' parameter .* must be an int in the range \[1, inf\) or None. Got 0"),
         ({"early_stopping": True, "validation_fraction": 1.5}, "validation_fraction"),
         ({"class_weight": "even"}, "'class_weight' parameter .* Got 'even'"),
@@ -754,7 +741,7 @@ def test_features_whose_squares_overflow_are_refused():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_no_parameter_of_one_optimiser_affects_another():
     X, y = make_chains(12, 3)
-    steps = {"solver": ("lbfgs", 0.5)}, {"average": False}, {"batch_size": 3}
+    steps = {"eta0": 0.5}, {"average": False}, {"batch_size": 3}
     online = (*steps, {"shuffle": False}, {"random_state": 1})
     cases = {
         ("lbfgs", "sparsemap"): online,

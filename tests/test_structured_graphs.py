@@ -20,6 +20,7 @@ from internals import (
     replace,
 )
 from numpy.testing import assert_allclose, assert_array_equal
+from samples import WEIGHTS, graph_of, make_rings, ring
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -49,32 +50,6 @@ from sklearn_sparsemap.plotting import LabelConfusionDisplay
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
 
 pd = pytest.importorskip("pandas")
-
-WEIGHTS = np.array([1.0, -1.0, 0.5])
-
-
-@cache
-def ring(n):
-    graph = FactorGraph()
-    u = graph.variables(n, name="on")
-    graph.add(Pair(u, u[np.arange(1, n + 1) % n], name="neighbours", tied=True), Budget(u, n // 2))
-    return graph
-
-
-def graph_of(x):
-    return ring(x.shape[0])
-
-
-@cache
-def make_rings(n_samples, seed):
-    rng = np.random.default_rng(seed)
-    X, y = [], []
-    for _ in range(n_samples):
-        x = rng.normal(size=(int(rng.integers(3, 7)), 3))
-        scores = x @ WEIGHTS + 0.3 * rng.normal(size=len(x))
-        X.append(x)
-        y.append(map_inference(graph_of(x), scores, additional={"neighbours": 1.0}).structure)
-    return X, y
 
 
 def tree_graph(x):
@@ -335,7 +310,7 @@ def test_wrong_graphs_and_assignments_are_refused():
         (lambda: fit(y=[*y[:2], [True], *y[3:]]), r"y\[2\]: on has shape"),
         (lambda: fit(loss="crf"), "#P-hard"),
         (lambda: fit(loss="hinge", solver="mira"), "not for factor graphs"),
-        (lambda: fit(loss=("sparsemap", [[0.0]])), "cost is for"),
+        (lambda: fit(loss="sparsemap", cost=[[0.0]]), "cost is for"),
         (lambda: fit(class_weight="balanced"), "class_weight is for"),
         (lambda: fit(3), "is not one of"),
     ]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from internals import StructureTask, replace
 from registry import best_segment, encode_segment
+from samples import KINDS, N_FEATURES, make_data
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -34,32 +35,6 @@ from sklearn_sparsemap.structures import (
     Segmentation,
     Subset,
 )
-
-N_FEATURES = 5
-
-
-def make_data(structure, n_samples=40, seed=0):
-    """Samples whose gold structure is the best one under hidden weights, with some noise; one row a part."""
-    rng = np.random.default_rng(seed)
-    w = np.random.default_rng(99).normal(size=N_FEATURES)
-    X, y = [], []
-    for _ in range(n_samples):
-        n, m = (int(k) for k in rng.integers(1, 5, size=2))
-        shape = {DependencyTree: (n + 1, n), Matching: (n, m)}.get(type(structure), (n + 3,))
-        x = rng.normal(size=(*shape, N_FEATURES))
-        X.append(x)
-        scores = x @ (w if structure.row_outputs is None else np.stack([w, w[::-1]], axis=1))
-        y.append(map_inference(structure, scores + 0.1 * rng.normal(size=scores.shape))[0])
-    return X, y
-
-
-KINDS = {
-    "tree": DependencyTree(),
-    "projective": DependencyTree(projective=True, single_root=True),
-    "matching": Matching(),
-    "subset": Subset(min_size=1, max_size=2),
-    "ranking": Ranking(),
-}
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -367,10 +342,10 @@ def test_a_cost_matrix_moves_mistakes_to_where_they_are_cheap():
     X = rng.normal(size=(400, 2))
     y = (X[:, 0] + rng.normal(size=400) > 0).astype(int)
     plain = StructuredSparseMAPClassifier(loss="margin_sparsemap", alpha=0.01).fit(X, y)
-    careful = StructuredSparseMAPClassifier(loss=("margin_sparsemap", [[0.0, 1.0], [5.0, 0.0]]), alpha=0.01).fit(X, y)
+    careful = clone(plain).set_params(cost=[[0.0, 1.0], [5.0, 0.0]]).fit(X, y)
     assert ((careful.predict(X) == 0) & (y == 1)).sum() < ((plain.predict(X) == 0) & (y == 1)).sum()
     with pytest.raises(ValueError, match=r"cost must have shape \(2, 2\)"):
-        StructuredSparseMAPClassifier(loss=("hinge", np.zeros((3, 3)))).fit(X, y)
+        StructuredSparseMAPClassifier(loss="hinge", cost=np.zeros((3, 3))).fit(X, y)
 
 
 def test_chains_learn_with_every_loss_and_solver():
@@ -393,7 +368,7 @@ def test_chains_learn_with_every_loss_and_solver():
 def test_lbfgs_and_adagrad_agree_on_a_smooth_loss():
     X, y = make_data(DependencyTree(), 30)
     batch = StructuredSparseMAPClassifier("tree", "crf", alpha=0.05, solver="lbfgs", tol=1e-8).fit(X, y)
-    online = StructuredSparseMAPClassifier("tree", "crf", alpha=0.05, solver=("adagrad", 0.5), tol=0.0, max_iter=300)
+    online = StructuredSparseMAPClassifier("tree", "crf", alpha=0.05, solver="adagrad", eta0=0.5, tol=0.0, max_iter=300)
     with pytest.warns(ConvergenceWarning, match="still improving"):
         online.set_params(n_iter_no_change=300, random_state=0).fit(X, y)
     np.testing.assert_allclose(online.coef_, batch.coef_, atol=0.1)
@@ -419,7 +394,7 @@ def test_wrong_samples_are_named():
     with pytest.raises(ValueError, match="class_weight is for structures made of labels"):
         StructuredSparseMAPClassifier("tree", class_weight="balanced").fit(X, y)
     with pytest.raises(ValueError, match="cost is for structures made of labels"):
-        StructuredSparseMAPClassifier("tree", ("hinge", np.zeros((1, 1)))).fit(X, y)
+        StructuredSparseMAPClassifier("tree", "hinge", np.zeros((1, 1))).fit(X, y)
     fitted = model.set_params(structure="tree").fit(X, y)
     with pytest.raises(ValueError, match=r"y\[0\]: there are"):
         fitted.score(X, [[0] * 9] * 5)

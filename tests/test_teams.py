@@ -10,28 +10,13 @@ from internals import online_optimizer as _online
 from internals import training_columns as _columns
 from naive_training import merge_columns
 from numpy.testing import assert_allclose, assert_array_equal
+from samples import LABELS, make_text
 from scipy import sparse
 from sklearn.base import clone
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-LABELS = ["p", "q", "r", "s"]
-
-
-def make_text(n=30, ones=True, dtype=np.float64, seed=0):
-    """Make sequences with many columns that are equal in all rows, like those of rare words."""
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(2, 8, n)
-    rows = lengths.sum()
-    common = sparse.random_array((rows, 12), density=0.3, rng=rng, format="csc")
-    rare = sparse.csc_array((np.ones(rows), (np.arange(rows), rng.permutation(rows))), shape=(rows, rows))
-    X = sparse.hstack([rare, common, rare, common[:, :4], sparse.csc_array((rows, 3)), rare]).tocsr()
-    X.data[:] = 1.0 if ones else np.round(4 * X.data) + 1.0
-    X.sort_indices()
-    values = sparse.csr_array(X).astype(dtype)
-    y = [[LABELS[(j + k) % 4] for k in range(length)] for j, length in enumerate(lengths)]
-    return RaggedArray(values, np.concatenate([[0], np.cumsum(lengths)])), y
 
 
 @pytest.fixture

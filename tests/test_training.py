@@ -19,6 +19,7 @@ from internals import (
     simplex_qp,
 )
 from internals import online_optimizer as _online
+from naive_training import N_FEATURES, N_LABELS, make_objective, make_problem
 from scipy import sparse
 from scipy.optimize import check_grad, minimize
 from sklearn.exceptions import ConvergenceWarning
@@ -27,30 +28,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.structures import LinearChain, Simplex
-
-N_FEATURES, N_LABELS = 4, 3
-
-
-def make_problem(structure, seed=0, n_samples=6):
-    rng = np.random.default_rng(seed)
-    lengths = np.ones(n_samples, int) if isinstance(structure, Simplex) else rng.integers(1, 5, size=n_samples)
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    X = rng.normal(size=(indptr[-1], N_FEATURES)) * (rng.random((indptr[-1], N_FEATURES)) < 0.7)
-    codes = rng.integers(N_LABELS, size=indptr[-1])
-    gold = list(codes) if isinstance(structure, Simplex) else np.split(codes, indptr[1:-1])
-    weights = rng.uniform(0.5, 1.5, size=n_samples)
-    X = RaggedArray(X, indptr)
-    targets = StructureTask(structure, X, N_LABELS).learn(gold, weights, "sparsemap").targets
-    n_additional = sum(int(np.prod(s)) for s in structure.learned_shapes(N_LABELS).values())
-    model = LinearModel(
-        rng.normal(size=(N_FEATURES, N_LABELS)), rng.normal(size=N_LABELS), rng.normal(size=n_additional)
-    )
-    return X, gold, targets, model
-
-
-def make_objective(structure, X, gold, targets, model, loss, temperature, **parameters):
-    task = StructureTask(structure, X, N_LABELS).learn(gold, targets.weights, loss, temperature, None)
-    return BatchObjective(task, X.values, model, **parameters)
 
 
 @pytest.mark.parametrize("structure", [Simplex(), LinearChain()], ids=repr)

@@ -5,12 +5,12 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
+from samples import make_chains
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
-from test_structured import make_chains
 
 from sklearn_sparsemap import DecisionFocusedRegressor, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
 from sklearn_sparsemap.metrics import normalized_regret

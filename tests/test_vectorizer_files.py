@@ -7,11 +7,24 @@ from itertools import islice
 import numpy as np
 import pytest
 from internals import replace
-from model_files import FILES, SENTENCES, TAGS, conformal, covered, fitted, rows_of, vectorizers
+from model_files import (
+    FILES,
+    SENTENCES,
+    TAGS,
+    assert_equal_parts,
+    conformal,
+    covered,
+    damages,
+    edited,
+    fitted,
+    forged,
+    rows_of,
+    through_a_file,
+    vectorizers,
+)
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from test_model_files import assert_equal_parts, damages, edited, forged, through_a_file
 
 from sklearn_sparsemap import GroupLassoPerceptron
 from sklearn_sparsemap.conformal import ConformalStructures

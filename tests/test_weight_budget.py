@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 from naive_penalties import shrink_in_order
-from naive_perceptron import DenseLearner
+from naive_perceptron import DenseLearner, optimizer_of, random_problem, run
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
-from test_perceptron import optimizer_of, random_problem, run
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, perceptron_path
 from sklearn_sparsemap.distributed import ParameterMixing
@@ -95,7 +94,7 @@ def test_no_more_weights_than_the_budget(debias):
     sizes = []
     for budget in (1, 12, 24, 25, 40, 1000):
         model = GroupLassoPerceptron(
-            groups=GROUP_OF, budget=(budget, "weights"), shrink_every=100, debias=debias, random_state=0
+            groups=GROUP_OF, budget=budget, budget_unit="weights", shrink_every=100, debias=debias, random_state=0
         )
         if budget == 1:
             with pytest.warns(UserWarning, match="no group of features has survived: .* raise the budget"):
@@ -115,7 +114,7 @@ def test_the_smallest_weights_go_where_debiasing_makes_more():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 8)), rng.integers(6, size=300)
     parameters = {"groups": np.repeat([0, 1], 4), "shrink_every": 5, "max_iter": 1, "random_state": 0}
-    model = GroupLassoPerceptron(budget=(24, "weights"), **parameters).fit(X, y)
+    model = GroupLassoPerceptron(budget=24, budget_unit="weights", **parameters).fit(X, y)
     free = GroupLassoPerceptron(budget=len(model.selected_groups_), **parameters).fit(X, y)
     assert 0 < model.n_nonzero_coefs_ <= 24 < 48 == free.n_nonzero_coefs_ * 2 or free.n_nonzero_coefs_ > 24
     ready = clone(model).set_params(debias=None).fit(X, y)
@@ -124,7 +123,7 @@ def test_the_smallest_weights_go_where_debiasing_makes_more():
 
 def test_streams_rounds_and_partitions_keep_to_it():
     X, y = sensors()
-    model = GroupLassoPerceptron(groups=GROUP_OF, budget=(25, "weights"), shrink_every=50, random_state=0)
+    model = GroupLassoPerceptron(groups=GROUP_OF, budget=25, budget_unit="weights", shrink_every=50, random_state=0)
     stream = clone(model)
     for start in range(0, 400, 40):
         stream.partial_fit(X[start : start + 40], y[start : start + 40], classes=["a", "b", "c"])
@@ -136,29 +135,32 @@ def test_streams_rounds_and_partitions_keep_to_it():
     assert parts.n_nonzero_coefs_ <= 25 and parts.score(X, y) > 0.8
     mixed = ParameterMixing(clone(model), n_shards=3, n_rounds=3, random_state=0).fit(X, y).to_local()
     assert 0 < mixed.n_nonzero_coefs_ <= 25 and mixed.score(X, y) > 0.8
-    assert parts.set_params(budget=(12, "weights")).finalize(X, y).n_nonzero_coefs_ <= 12
+    assert parts.set_params(budget=12, budget_unit="weights").finalize(X, y).n_nonzero_coefs_ <= 12
 
 
 def test_searches_and_paths_know_it():
     X, y = sensors(200)
     model = GroupLassoPerceptron(groups=GROUP_OF, shrink_every=50, max_iter=2, random_state=0)
-    search = GridSearchCV(model, {"budget": [(12, "weights"), (24, "weights")]}, cv=2).fit(X, y)
+    search = GridSearchCV(clone(model).set_params(budget_unit="weights"), {"budget": [12, 24]}, cv=2).fit(X, y)
     assert search.best_estimator_.n_nonzero_coefs_ <= 24
-    assert search.best_params_["budget"] == (24, "weights")
+    assert search.best_params_["budget"] == 24
     path = perceptron_path(model, X, y, [12, 24, None], unit="weights", X_val=X, y_val=y, return_estimators=True)
-    assert [each.budget for each in path.estimators] == [(12, "weights"), (24, "weights"), None]
+    assert [each.budget for each in path.estimators] == [12, 24, None]
+    assert {each.budget_unit for each in path.estimators} == {"weights"}
     assert (path.n_nonzero_coefs[:2] <= [12, 24]).all() and path.best_budget in (24, None)
     assert "24" in str(path)
     # The estimator's own code for budgets is not used.
-    again = perceptron_path(clone(model).set_params(budget=(3, "weights")), X, y, [2], X_val=X, y_val=y)
+    again = perceptron_path(clone(model).set_params(budget=3, budget_unit="weights"), X, y, [2], X_val=X, y_val=y)
     assert len(again.selected_groups[0]) == 2
     with pytest.raises(ValueError, match="unit='pairs' is not one of"):
         perceptron_path(model, X, y, [2], unit="pairs")
     with pytest.raises(ValueError, match="both set the strength"):
-        clone(model).set_params(budget=(3, "weights"), alpha=0.1).fit(X, y)
-    for wrong in (0, (0, "weights"), (3, "groups"), (None, "weights"), "3"):
-        with pytest.raises(ValueError, match=r"'budget' parameter .* must be an int in the range \[1, inf\).* a pair"):
+        clone(model).set_params(budget=3, budget_unit="weights", alpha=0.1).fit(X, y)
+    for wrong in (0, (3, "weights"), "3"):
+        with pytest.raises(ValueError, match=r"'budget' parameter .* must be an int in the range \[1, inf\)"):
             clone(model).set_params(budget=wrong).fit(X, y)
+    with pytest.raises(ValueError, match=r"'budget_unit' parameter .* Got 'pairs'"):
+        clone(model).set_params(budget=3, budget_unit="pairs").fit(X, y)
 
 
 def test_trees_and_chains_take_it():
@@ -169,7 +171,8 @@ def test_trees_and_chains_take_it():
         model = GroupLassoPerceptron(
             structure,
             groups=np.repeat(np.arange(4), 3),
-            budget=(5 * n_outputs, "weights"),
+            budget=5 * n_outputs,
+            budget_unit="weights",
             shrink_every=20,
             random_state=0,
         ).fit(RaggedArray.from_list(samples), y)
@@ -177,11 +180,11 @@ def test_trees_and_chains_take_it():
 
 
 @pytest.mark.filterwarnings("ignore:no group of features has survived")
-@pytest.mark.parametrize("budget", [2, (3, "weights")], ids=str)
-def test_budgets_hold_after_a_frozen_strength(budget):
+@pytest.mark.parametrize(("budget", "unit"), [(2, "groups"), (3, "weights")])
+def test_budgets_hold_after_a_frozen_strength(budget, unit):
     X = np.random.default_rng(0).normal(size=(50, 4))
     y = X[:, 0] > 0
-    model = GroupLassoPerceptron(budget=budget, shrink_every=10, debias=None, random_state=8)
+    model = GroupLassoPerceptron(budget=budget, budget_unit=unit, shrink_every=10, debias=None, random_state=8)
     model.partial_fit(X, y, classes=[False, True])
     strength = model.sigma_
     model.set_params(budget=None, alpha=strength)

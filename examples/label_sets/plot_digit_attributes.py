@@ -92,7 +92,7 @@ print(
 N_LABELLED, N_SPLITS = (20, 40, 80, 160), 4
 MODELS = {
     "labels by themselves": {"loss": "logistic"},
-    "learned label graph": {"label_graph": "full", "eta0": (None, 0.02)},
+    "learned label graph": {"label_graph": "full", "edge_eta0": 0.02},
     "rules at prediction only": {"loss": "logistic", "constraints": rules},
     "rules in training and prediction": {"label_graph": None, "constraints": rules},
 }

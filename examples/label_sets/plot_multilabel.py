@@ -98,7 +98,7 @@ common = {
     "decision": "threshold",
     "alpha": ALPHA,
     "solver": "adam",
-    "eta0": (None, 0.01),
+    "edge_eta0": 0.01,
     "random_state": 0,
 }
 learned = MultilabelLPSparseMAP(label_graph="full", **common)

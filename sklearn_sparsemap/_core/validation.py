@@ -15,10 +15,8 @@ import numpy as np
 from numpy.ma import MaskedArray
 from scipy import sparse
 from sklearn.utils._param_validation import (
-    HasMethods,
     Interval,
     InvalidParameterError,
-    make_constraint,
     validate_parameter_constraints,
 )
 
@@ -42,35 +40,6 @@ class Number(Interval):
 
     def is_satisfied_by(self, val):
         return not isinstance(val, bool | np.bool_) and super().is_satisfied_by(val)
-
-
-class PairOf(HasMethods):
-    """scikit-learn's constraint of a parameter, for pairs. scikit-learn accepts only subclasses of its own.
-
-    Parameters
-    ----------
-    first, second : list of constraints
-        Constraints of the two values.
-    """
-
-    hidden = False
-
-    def __init__(self, first, second):
-        self.parts = [[make_constraint(each) for each in part] for part in (first, second)]
-
-    def is_satisfied_by(self, val):
-        if not isinstance(val, tuple | list) or len(val) != 2:
-            return False
-        return all(any(each.is_satisfied_by(x) for each in part) for x, part in zip(val, self.parts))
-
-    def __str__(self):
-        first, second = (" or ".join(map(str, part)) for part in self.parts)
-        return f"a pair of ({first}) and ({second})"
-
-
-def pair_of(value, second):
-    """Return a pair: the value of a parameter if it is one, else that value and a default."""
-    return tuple(value) if isinstance(value, tuple | list) else (value, second)
 
 
 # Constraints that several estimators use in their `_parameter_constraints`.

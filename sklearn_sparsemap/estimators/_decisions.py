@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -11,7 +11,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._core.annotations import Any, ArrayLike, NDArray
+from .._core.annotations import Any, ArrayLike, Mapping, NDArray
 from .._core.doc_link import DocLinkMixin
 from .._core.indicators import in_order
 from .._core.moments import whole
@@ -24,12 +24,10 @@ from .._core.validation import (
     NOT_NEGATIVE,
     POSITIVE,
     POSITIVE_INT,
-    PairOf,
     check_parameters,
     check_same_length,
     check_sample_weight,
     naming,
-    pair_of,
 )
 from .._training._data import LinearModel
 from .._training._decision_task import DecisionTask
@@ -87,10 +85,11 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         Training starts at W_0. Larger values keep the weights closer to it.
     fit_intercept : bool, default=True
         Whether to learn an intercept: one for each part, or one for all parts if they share weights.
-    solver : {"auto", "lbfgs", "adagrad"} or ("adagrad", step), default="auto"
+    solver : {"auto", "lbfgs", "adagrad"}, default="auto"
         Optimiser. ``"lbfgs"`` is the default for the loss ``"sparsemap"``; it needs a smooth loss, which the others are
-        not. ``"adagrad"`` learns from mini-batches. Its step size is 0.1 by default, in units of the mean absolute
-        value.
+        not. ``"adagrad"`` learns from mini-batches.
+    eta0 : float, default=None
+        Step size of AdaGrad, in units of the mean absolute value. Default: 0.1. L-BFGS has no step size.
     max_iter : int, default=None
         Maximum number of iterations. Default: 1000 for L-BFGS, 100 epochs for AdaGrad.
     tol : float, default=None
@@ -169,7 +168,9 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
     _part_names = None
     # `_learners` and `Monitor` read these, `_set_by_fit` and `_structure`, which may be a function of the sample, and
     # call `_outcome`, which makes the weights, `coef_` and `intercept_`.
-    _step_size, _epoch_tol = "the step size of solver", 1e-3
+    _step_size = "eta0"
+    _epoch_tol = 1e-3
+    _former_pairs: Mapping[str, str] = {"solver": "eta0"}
     # Parameters of the other online estimators, which are fixed here.
     average, shuffle = True, True
 
@@ -181,7 +182,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         "n_samples": [POSITIVE_INT],
         "alpha": [NOT_NEGATIVE],
         "fit_intercept": ["boolean"],
-        "solver": [StrOptions({"auto", *_MAX_ITER}), PairOf([StrOptions({"adagrad"})], [POSITIVE])],
+        "solver": [StrOptions({"auto", *_MAX_ITER})],
+        "eta0": [POSITIVE, None],
         "max_iter": [POSITIVE_INT, None],
         "tol": [NOT_NEGATIVE, None],
         "batch_size": [POSITIVE_INT],
@@ -211,7 +213,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         n_samples: int = 10,
         alpha: float = 0.3,
         fit_intercept: bool = True,
-        solver: Any = "auto",
+        solver: Literal["auto", "lbfgs", "adagrad"] = "auto",
+        eta0: float | None = None,
         max_iter: int | None = None,
         tol: float | None = None,
         batch_size: int = 32,
@@ -230,6 +233,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.solver = solver
+        self.eta0 = eta0
         self.max_iter = max_iter
         self.tol = tol
         self.batch_size = batch_size
@@ -362,17 +366,13 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
             n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
 
-    @property
-    def _solver(self):
-        return pair_of(self.solver, None)[0]
-
     def _resolve_solver(self):
         smooth = self.loss == "sparsemap"
-        if self._solver == "lbfgs" and not smooth:
+        if self.solver == "lbfgs" and not smooth:
             raise ValueError(f"loss={self.loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
-        if self._solver == "auto":
+        if self.solver == "auto":
             return "lbfgs" if smooth else "adagrad"
-        return self._solver
+        return self.solver
 
     def _iteration_limit(self, solver):
         return _MAX_ITER[solver] if self.max_iter is None else self.max_iter

@@ -14,7 +14,6 @@ from scipy import sparse
 from sklearn.model_selection import train_test_split
 
 from .._core.ragged import RaggedArray
-from .._core.validation import pair_of
 from .._training._columns import find_duplicates, find_scaled_duplicates
 from .._training._data import LinearModel
 from .._training._minibatch import LinearMinibatchOptimizer
@@ -522,12 +521,11 @@ def new_optimizer(estimator, model, columns=None, sequential=True):
 
 
 def _optimizer_class(estimator, sequential=True):
-    solver, _ = pair_of(estimator.solver, None)
     if not sequential or estimator._structure.uses_graphs:
-        if solver == "mira":
+        if estimator.solver == "mira":
             raise ValueError("solver='mira' is not for factor graphs; use 'adagrad'")
         return LinearMinibatchOptimizer
-    return MiraOptimizer if solver == "mira" else OnlineOptimizer
+    return MiraOptimizer if estimator.solver == "mira" else OnlineOptimizer
 
 
 def adjust_optimizer(estimator, optimizer):
@@ -540,10 +538,11 @@ def adjust_optimizer(estimator, optimizer):
 
 def _configured(estimator, optimizer):
     if isinstance(optimizer, MiraOptimizer):
-        _, C = pair_of(estimator.solver, np.inf)
-        optimizer.configure(C=C, fit_intercept=estimator.fit_intercept)
+        optimizer.configure(
+            C=np.inf if estimator.eta0 is None else estimator.eta0, fit_intercept=estimator.fit_intercept
+        )
     else:
-        _, eta0 = pair_of(estimator.solver, _ADAGRAD_STEP)
+        eta0 = _ADAGRAD_STEP if estimator.eta0 is None else estimator.eta0
         optimizer.configure(
             alpha=getattr(estimator, "alpha_", estimator.alpha), eta0=eta0, tol=ONLINE_TOL,
             fit_intercept=estimator.fit_intercept, batch_size=estimator.batch_size, n_jobs=estimator.n_jobs,

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
-from ..._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
+from ..._core.annotations import Any, ArrayLike, Mapping, NDArray, Self, Sequence
 from ..._core.blocks import blocks, dense
 from ..._core.indicators import label_sets, names_in, read_known
 from ..._core.tables import by_samples
@@ -23,13 +23,11 @@ from ..._core.validation import (
     POSITIVE,
     POSITIVE_INT,
     Number,
-    PairOf,
     check_choice,
     check_parameters,
     check_positive,
     check_sample_weight,
     keep_text,
-    pair_of,
 )
 from ..._training._label_task import LabelTask
 from ..._training._minibatch import MinibatchOptimizer
@@ -65,9 +63,8 @@ _DECAY = 0.95
 _MAX_COMPARED = 1000
 _MAX_EPOCHS = 200  # of Adam
 _BATCH_SIZE = 64
-# Strength of the penalty with Adam if alpha="auto"; strength for the edge scores if alpha is not a pair.
-_ADAM_ALPHA, _EDGE_ALPHA = 1e-3, 1e-3
-_ALPHA = [NOT_NEGATIVE, StrOptions({"auto"})]
+# Strength of the penalty with Adam if alpha="auto".
+_ADAM_ALPHA = 1e-3
 _NETWORK_RATE = 0.001
 # Smallest and largest learning rate of linear scores; the largest one is for at most `_FEW_STEPS` steps in an epoch.
 # Without hidden layers, weights start at zero and have a longer way. Epochs of few steps need long steps; with many
@@ -110,19 +107,22 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         - ``"sparsemap"``: the Fenchel-Young loss of LP-SparseMAP.
         - ``"hinge"``: the structured hinge of the linear relaxation of MAP; the cost is the number of wrong labels.
         - ``"logistic"``: independent labels, the baseline.
-    alpha : float, "auto", or a pair (float or "auto", float), default="auto"
+    alpha : float or "auto", default="auto"
         Strength of the penalty ``alpha / 2 * |w|^2`` on the network's weights, without intercepts. Larger values give
         smaller weights. With L-BFGS, ``"auto"`` chooses the strength with the lowest log loss of the calibrated
         probabilities, by cross-validation on five folds for up to 500 samples, and three for many. Strengths are tried
         in descending order until this loss no longer falls, and the minimum is interpolated between them. The folds
         depend on the samples only, not on a seed, nor on the order of the samples. Equal samples are spread over the
-        folds, so repeating a sample is not equivalent to a weight. With Adam, ``"auto"`` is 1e-3. The strength for the
-        edge scores is 1e-3, or the second number of a pair.
-    eta0 : float, or a pair (float or None, float), default=None
-        Learning rate of Adam. The second number of a pair is the rate for the edge scores. Default: 0.001 for networks.
+        folds, so repeating a sample is not equivalent to a weight. With Adam, ``"auto"`` is 1e-3.
+    edge_alpha : float, default=1e-3
+        Strength of the penalty on the edge scores.
+    eta0 : float, default=None
+        Learning rate of Adam. Default: 0.001 for networks.
         For linear scores, between 0.01 if an epoch has one or two mini-batches, and 0.003 if it has twenty or more. In
         `partial_fit` and `ParameterMixing`, which visit samples once or a few times: 0.015 for linear scores, 0.01 for
         networks.
+    edge_eta0 : float, default=None
+        Learning rate of Adam for the edge scores. By default, it is that of the weights.
     dropout : float, default=None
         Fraction of the hidden units that are dropped at each step of training. Default: 0.3 for
         ``hidden_layer_sizes="auto"``, else 0.
@@ -287,14 +287,17 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     # `_configure_epoch`, `_iteration_limit`, `_agreement_with` and `_end_partitions`, `distributed` also sets
     # `threshold_` and `n_violations_`, and `estimators/_state/fitted.py` calls `_make_optimizer`. `base.py` names what
     # `conformal`, `inspection` and `plotting` read.
+    _former_pairs: Mapping[str, str] = {"alpha": "edge_alpha", "eta0": "edge_eta0"}
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "label_graph": "no_validation",
         "constraints": "no_validation",
         "hidden_layer_sizes": "no_validation",
         "loss": [StrOptions(set(LABEL_LOSSES))],
-        "alpha": [*_ALPHA, PairOf(_ALPHA, [NOT_NEGATIVE])],
-        "eta0": [POSITIVE, None, PairOf([POSITIVE, None], [POSITIVE])],
+        "alpha": [NOT_NEGATIVE, StrOptions({"auto"})],
+        "edge_alpha": [NOT_NEGATIVE],
+        "eta0": [POSITIVE, None],
+        "edge_eta0": [POSITIVE, None],
         "dropout": [Number(Real, 0, 1, closed="left"), None],
         "batch_size": [POSITIVE_INT, None],
         "max_iter": [POSITIVE_INT, None],
@@ -317,8 +320,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         constraints: Sequence[LabelConstraint] | LabelConstraint | None = None,
         hidden_layer_sizes: Sequence[int] | Literal["auto"] = "auto",
         loss: Literal["sparsemap", "hinge", "logistic"] = "sparsemap",
-        alpha: float | Literal["auto"] | tuple[float | Literal["auto"], float] = "auto",
-        eta0: float | tuple[float, float] | None = None,
+        alpha: float | Literal["auto"] = "auto",
+        edge_alpha: float = 1e-3,
+        eta0: float | None = None,
+        edge_eta0: float | None = None,
         dropout: float | None = None,
         batch_size: int | None = None,
         max_iter: int | None = None,
@@ -339,7 +344,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.loss = loss
         self.alpha = alpha
+        self.edge_alpha = edge_alpha
         self.eta0 = eta0
+        self.edge_eta0 = edge_eta0
         self.dropout = dropout
         self.batch_size = batch_size
         self.max_iter = max_iter
@@ -579,7 +586,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         """
         usual = _STREAM_BATCH_SIZE if stream else _BATCH_SIZE
         batch_size = min(n_samples, usual if self.batch_size is None else self.batch_size)
-        rate, edge_rate = pair_of(self.eta0, None)
+        rate = self.eta0
         if rate is None:
             is_network = len(optimizer.network.coefs) > 1
             if stream:
@@ -589,11 +596,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             else:
                 n_steps = n_samples / batch_size
                 rate = float(np.clip(_LINEAR_RATES[1] * np.sqrt(_FEW_STEPS / n_steps), *_LINEAR_RATES))
-        alpha, edge_alpha = pair_of(self.alpha, _EDGE_ALPHA)
         dropout = AUTO_DROPOUT if isinstance(self.hidden_layer_sizes, str) else 0.0
         optimizer.configure(
-            rates=(rate, rate if edge_rate is None else edge_rate),
-            alphas=(_ADAM_ALPHA if alpha == "auto" else alpha, edge_alpha),
+            rates=(rate, rate if self.edge_eta0 is None else self.edge_eta0),
+            alphas=(_ADAM_ALPHA if self.alpha == "auto" else self.alpha, self.edge_alpha),
             batch_size=batch_size,
             n_jobs=self.n_jobs,
             dropout=dropout if self.dropout is None else self.dropout,

@@ -11,7 +11,6 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from ..._core.blocks import dense
-from ..._core.validation import pair_of
 from ..._training._data import LinearModel
 from ..._training._minibatch import MinibatchOptimizer
 from ..._training._network import Network
@@ -232,7 +231,7 @@ class LBFGSCrossValidation:
         It is this one, unless a network is better.
         """
         X, task = self.X, self.task
-        alpha, _ = pair_of(self.estimator.alpha, None)
+        alpha = self.estimator.alpha
         usual = _STRENGTH * total_variance(X.values, task.weights) / np.sqrt(task.weights.sum())
         start = LinearModel.zeros(X.values.shape[1], task.n_outputs, 0)
         self.evidence = None

@@ -161,7 +161,7 @@ def perceptron_path(
     cv : int, splitter or iterable, default=None
         Splits for cross-validation, as in scikit-learn. Default: 5 folds. Only without `X_val`.
     unit : {"groups", "weights"}, default="groups"
-        The unit of `budgets`; see the parameter `budget` of the estimator.
+        The unit of `budgets`; see the parameter `budget_unit` of the estimator.
     scoring : str or callable, default=None
         As in scikit-learn. Default: the `score` of the estimator. A scorer gets the input of the last step.
     names : sequence, default=None
@@ -210,7 +210,7 @@ def perceptron_path(
     check_n_jobs(n_jobs)
     check_choice("unit", unit, _UNITS)
     fit_all = _fit_along if warm_start else _fit_all
-    model = last_step(estimator).set_params(alpha=0.0, budget=None)
+    model = last_step(estimator).set_params(alpha=0.0, budget=None, budget_unit=unit)
     budgets = _check_budgets(budgets)
     if (X_val is None) != (y_val is None):
         raise ValueError("X_val and y_val go together; one of them is missing")
@@ -224,12 +224,12 @@ def perceptron_path(
     splits = splits_of(estimator, X, y, cv, model) if X_val is None else [(None, X, y, X_val, y_val)]
     for _, *train, X_test, y_test in splits:
         head, (features, features_test) = transform_with(estimator, *train, X_test)
-        fitted = fit_all(model, features, train[1], budgets, unit, n_jobs)
+        fitted = fit_all(model, features, train[1], budgets, n_jobs)
         columns.append(_score_all(fitted, scorer, features_test, y_test, n_jobs))
     split_scores = np.stack(columns, axis=1)
     if X_val is None:
         head, (features,) = transform_with(estimator, X, y)
-        fitted = fit_all(model, features, y, budgets, unit, n_jobs)
+        fitted = fit_all(model, features, y, budgets, n_jobs)
     return GroupPath(
         budgets=budgets,
         scores=split_scores.mean(axis=1),
@@ -253,15 +253,10 @@ def _check_budgets(budgets):
     return budgets
 
 
-def _budget_of(budget, unit):
-    """Return the parameter `budget` of an estimator for a number of groups or weights."""
-    return budget if unit == "groups" or budget is None else (budget, unit)
-
-
-def _fit_all(model, X, y, budgets, unit, n_jobs):
+def _fit_all(model, X, y, budgets, n_jobs):
     # Threads, because kernels release the GIL, and the data are shared.
     return Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(_reported)(clone(model).set_params(budget=_budget_of(budget, unit)), "fit", X, y, k, budgets)
+        delayed(_reported)(clone(model).set_params(budget=budget), "fit", X, y, k, budgets)
         for k, budget in enumerate(budgets)
     )
 
@@ -276,9 +271,9 @@ def _reported(each, method, X, y, k, budgets):
     return each
 
 
-def _fit_along(model, X, y, budgets, unit, n_jobs):
+def _fit_along(model, X, y, budgets, n_jobs):
     order = sorted(range(len(budgets)), key=lambda i: -np.inf if budgets[i] is None else -budgets[i])
-    ordered = [_budget_of(budgets[i], unit) for i in order]
+    ordered = [budgets[i] for i in order]
     fitted = Parallel(n_jobs=n_jobs, prefer="threads")(
         delayed(_reported)(stream, "finalize", X, y, k, budgets)
         for k, stream in enumerate(_streams(clone(model), X, y, ordered))

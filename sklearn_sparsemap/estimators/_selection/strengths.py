@@ -154,8 +154,8 @@ class StructuredGroupLassoCV(StructuredGroupLasso):
 
     Parameters
     ----------
-    structure, loss, groups, l1_ratio, group_weights, temperature, tol, max_iter, fit_intercept, class_weight, debias, \
-n_jobs
+    structure, loss, cost, groups, l1_ratio, group_weights, temperature, tol, max_iter, fit_intercept, class_weight, \
+debias, n_jobs
         As in `StructuredGroupLasso`.
     verbose : int, default=0
         1 reports each fold and strength, and the final fit; 2 also all iterations.
@@ -227,7 +227,8 @@ n_jobs
     def __init__(
         self,
         structure: str | Structure | Callable[[Any], Any] = "auto",
-        loss: LossName | tuple[LossName, ArrayLike] = "sparsemap",
+        loss: LossName = "sparsemap",
+        cost: ArrayLike | None = None,
         groups: Any = None,
         n_alphas: int = 30,
         eps: float = 1e-2,
@@ -248,6 +249,7 @@ n_jobs
     ) -> None:
         self.structure = structure
         self.loss = loss
+        self.cost = cost
         self.groups = groups
         self.n_alphas = n_alphas
         self.eps = eps

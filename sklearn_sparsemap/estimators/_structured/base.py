@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,14 +20,12 @@ from ..._core.pickles import PickleMixin
 from ..._core.ragged import RaggedArray
 from ..._core.tables import aligned, by_samples
 from ..._core.validation import (
-    PairOf,
     check_parameters,
     check_positive,
     check_same_length,
     check_sample_weight,
     check_scores,
     naming,
-    pair_of,
 )
 from ..._training._partial_task import PartialTask
 from ..._training._scores import linear_scores
@@ -58,9 +55,6 @@ from .few import predict_few
 from .graph_builder import resolve_structure
 from .restrictions import TransitionMask, check_known_length, explain_infeasible, forbid_others
 from .targets import targets_of
-
-# Constraint of the parameter `loss`: a name, or a pair of a name and a cost matrix.
-LOSS = [StrOptions(set(LOSSES)), PairOf([StrOptions(set(LOSSES))], ["array-like"])]
 
 
 def _has_proba(estimator):
@@ -785,16 +779,14 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             transitions.check(gold)
             self._mask = transitions.mask()
         task.mask = self._mask
-        loss, cost = pair_of(self.loss, None)
-        if cost is not None:
-            cost = aligned_cost(cost, classes)
-        trained = task.learn(gold, weights, loss, self.temperature, cost)
+        cost = None if self.cost is None else aligned_cost(self.cost, classes)
+        trained = task.learn(gold, weights, self.loss, self.temperature, cost)
         if structure.uses_graphs:
             X, gold, trained = without_violations(X, gold, trained, stream)
         easier = structure.for_training()
         if easier is not structure:
             # The first task has checked the gold structures.
-            trained = StructureTask(easier, X, task.n_outputs).learn(gold, weights, loss, self.temperature, cost)
+            trained = StructureTask(easier, X, task.n_outputs).learn(gold, weights, self.loss, self.temperature, cost)
             trained.whole = task
         if step_weights is not None:
             trained.step_weights = step_weights
@@ -809,7 +801,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     def _begin(self, structure, classes):
         """Set the structure, loss and classes of the model."""
         self._structure = structure
-        self._loss = pair_of(self.loss, None)[0]
+        self._loss = self.loss
         if classes is not None:
             self.classes_ = classes
         elif hasattr(self, "classes_"):

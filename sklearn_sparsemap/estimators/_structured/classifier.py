@@ -17,11 +17,9 @@ from ..._core.validation import (
     NOT_NEGATIVE,
     POSITIVE,
     POSITIVE_INT,
-    PairOf,
     check_choice,
     check_parameters,
     naming,
-    pair_of,
 )
 from ..._training._data import LinearModel
 from ..._training._partial_task import PartialTask
@@ -48,7 +46,6 @@ from .._learners import (
 )
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.fitted import FittedState
-from .base import LOSS
 from .data import check_features
 from .graph_builder import resolve_structure
 from .new_labels import add_labels
@@ -96,13 +93,14 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         The output structure. ``"auto"``: one label for each sample (1-D `y`, 2-D `X`). ``"chain"``: one label for each
         step. ``"tree"``: the head of each word. ``"matching"``: the column of each row. A `FactorGraph` is that of all
         samples; a callable maps each sample to its `FactorGraph`; see the notes.
-    loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, or a pair, default="sparsemap"
+    loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
         The training loss; see `sklearn_sparsemap.losses.FenchelYoungLoss`. The losses named ``margin_``, and hinge,
         require that the true structure's score exceeds that of each other one by the number of wrong parts. If
-        structures differ in their number of parts, missing parts count, too. For structures made of labels, a pair
-        ``(name, cost)`` sets the costs of wrong labels: an array of shape (n_classes, n_classes), with the cost of
-        predicting the label of the column if the label of the row is true, in the order of `classes_`; or a table with
-        the names of labels, which may have more labels than `y`.
+        structures differ in their number of parts, missing parts count, too.
+    cost : array-like of shape (n_classes, n_classes), default=None
+        Costs of wrong labels, for structures made of labels and losses with a margin: the cost of predicting the label
+        of the column if the label of the row is true, in the order of `classes_`. A table with the names of labels may
+        have more labels than `y`. Default: each wrong label costs 1.
     temperature : float, default=1.0
         Scale of the loss. Small values approach a structured perceptron, large values require a wider margin.
         Probabilities are those of the scores divided by the temperature. The perceptron loss does not depend on it. If
@@ -117,14 +115,15 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         the number r of rows for each column of the features (at least 2, at most 450). ``"auto"`` chooses another
         strength if held-out samples show that it is better, and then learns from all samples, in about twice the time.
         See the notes.
-    solver : {"auto", "lbfgs", "adagrad", "mira"}, or a pair, default="auto"
+    solver : {"auto", "lbfgs", "adagrad", "mira"}, default="auto"
         Optimiser. ``"lbfgs"`` is exact batch optimisation, for models of up to some million weights, and for smooth
         losses: not for perceptron and hinge. ``"adagrad"`` learns online, with sparse updates and averaged weights, for
         large models and streams. ``"mira"`` learns online, for hinge only: each step is just large enough to correct
         the mistake on a sample, and `alpha` is not used. ``"auto"`` takes L-BFGS for smooth losses and up to 50,000
-        weights, else AdaGrad. `partial_fit` is always online. A pair ``(name, step)`` sets the step size of AdaGrad
-        (default: 0.1), or the maximum step size of MIRA (its aggressiveness, C; default: no maximum), which is
-        multiplied by the sample weight. L-BFGS has no step size.
+        weights, else AdaGrad. `partial_fit` is always online.
+    eta0 : float, default=None
+        Step size of AdaGrad (default: 0.1), or the maximum step size of MIRA (its aggressiveness, C; default: no
+        maximum), which is multiplied by the sample weight. L-BFGS has no step size.
     max_iter : int, default=None
         Maximum number of iterations. Default: 1000 for L-BFGS, 100 epochs for AdaGrad and MIRA.
     tol : float, default=None
@@ -306,7 +305,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "alpha_")
     _readable_states = ("online", "mira", "minibatch")
     _weighs_steps = True
-    _step_size = "the step size, as in solver=('adagrad', 0.01)"
+    _step_size = "eta0"
+    _former_pairs: Mapping[str, str] = {"loss": "cost", "solver": "eta0"}
     # Default of `tol` for epochs, for `Monitor`. Smaller values do not improve scores on held-out data; see
     # doc/notes/training.md.
     _epoch_tol = 7e-3
@@ -314,10 +314,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "structure": "no_validation",
-        "loss": LOSS,
+        "loss": [StrOptions(set(LOSSES))],
+        "cost": ["array-like", None],
         "temperature": [POSITIVE],
         "alpha": [NOT_NEGATIVE, StrOptions({"auto"}), None],
-        "solver": [StrOptions(set(_SOLVERS)), PairOf([StrOptions(set(_SOLVERS))], [POSITIVE])],
+        "solver": [StrOptions(set(_SOLVERS))],
+        "eta0": [POSITIVE, None],
         "max_iter": [POSITIVE_INT, None],
         "tol": [NOT_NEGATIVE, None],
         "fit_intercept": ["boolean"],
@@ -343,10 +345,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def __init__(
         self,
         structure: str | Structure | FactorGraph | Callable[[Any], FactorGraph] = "auto",
-        loss: LossName | tuple[LossName, ArrayLike] = "sparsemap",
+        loss: LossName = "sparsemap",
+        cost: ArrayLike | None = None,
         temperature: float = 1.0,
         alpha: float | Literal["auto"] | None = None,
-        solver: SolverName | tuple[SolverName, float] = "auto",
+        solver: SolverName = "auto",
+        eta0: float | None = None,
         max_iter: int | None = None,
         tol: float | None = None,
         fit_intercept: bool = True,
@@ -367,9 +371,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     ) -> None:
         self.structure = structure
         self.loss = loss
+        self.cost = cost
         self.temperature = temperature
         self.alpha = alpha
         self.solver = solver
+        self.eta0 = eta0
         self.max_iter = max_iter
         self.tol = tol
         self.fit_intercept = fit_intercept
@@ -419,12 +425,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         structure = self._check_params()
         data = X, y
         X, gold, classes, task = self._training_data(structure, X, y, sample_weight, unknown=True)
-        solver, _ = pair_of(self.solver, None)
         if self.warm_start and hasattr(self, "_structure"):
             model = weights_of_last_fit(self, structure, task, X.values, classes)
-            model = model.dense() if solver == "lbfgs" else model
+            model = model.dense() if self.solver == "lbfgs" else model
         else:
-            model = zero_weights(task, X.values, solver)
+            model = zero_weights(task, X.values, self.solver)
         held_out = None
         is_given = X_val is not None or y_val is not None
         if is_given:
@@ -474,12 +479,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         if gold is not None:
             vars(self).pop("alphas_", None)
             vars(self).pop("held_out_losses_", None)
-            if self.alpha == "auto" and pair_of(self.solver, None)[0] != "mira":
+            if self.alpha == "auto" and self.solver != "mira":
                 self.alpha_, self.alphas_, self.held_out_losses_, _ = choose_penalty(self, task, X, gold)
 
     def _learner(self, task, X, model, rng):
         """Return the learner of `fit`, which starts from a model; `rng` draws the order of the samples."""
-        solver, _ = pair_of(self.solver, None)
+        solver = self.solver
         if solver == "auto":
             is_small = np.prod(model.coef.shape) <= _MAX_BATCH_WEIGHTS
             solver = "lbfgs" if is_small and LOSSES[task.loss].argmax != "map" else "adagrad"
@@ -547,8 +552,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
-            solver, _ = pair_of(self.solver, None)
-            self._learned = FittedState(zero_weights(task, X.values, solver).copy())
+            self._learned = FittedState(zero_weights(task, X.values, self.solver).copy())
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
         if not len(X):
@@ -576,14 +580,13 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """Check the parameters; return the structure."""
         check_parameters(self)
         structure = resolve_structure(self.structure)
-        (loss, _) = pair_of(self.loss, None)
-        solver, _ = pair_of(self.solver, None)
-        if LOSSES[loss].argmax == "gibbs":
-            marginal_oracle_of(structure, f"loss={loss!r}")
-        if solver == "lbfgs" and LOSSES[loss].argmax == "map":
-            raise ValueError(f"loss={loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
-        if solver == "mira" and loss != "hinge":
-            raise ValueError(f"solver='mira' is for loss='hinge'; got loss={loss!r}")
+        argmax = LOSSES[self.loss].argmax
+        if argmax == "gibbs":
+            marginal_oracle_of(structure, f"loss={self.loss!r}")
+        if self.solver == "lbfgs" and argmax == "map":
+            raise ValueError(f"loss={self.loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
+        if self.solver == "mira" and self.loss != "hinge":
+            raise ValueError(f"solver='mira' is for loss='hinge'; got loss={self.loss!r}")
         return structure
 
     def _hold_out(self, structure, X, gold, task):

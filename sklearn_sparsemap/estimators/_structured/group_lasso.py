@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self
 from ..._core.moments import whole
 from ..._core.ragged import RaggedArray
-from ..._core.validation import N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, PairOf, check_parameters, pair_of
+from ..._core.validation import N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, check_parameters
 from ..._training._data import LinearModel
 from ..._training._group_lasso.penalty import GroupPenalty
 from ..._training._group_lasso.solver import GroupLassoSolver
@@ -78,9 +78,10 @@ class StructuredGroupLasso(GroupsMixin, CallbackSupportMixin, LinearStructuredMo
     ----------
     structure : {"auto", "chain", "tree", "matching"}, Structure or callable, default="auto"
         As in `StructuredSparseMAPClassifier`.
-    loss : {"sparsemap", "margin_sparsemap", "crf", "margin_crf"}, or a pair, default="sparsemap"
-        Training loss, or a pair ``(name, cost)`` as in `StructuredSparseMAPClassifier`. The losses perceptron and hinge
-        are not available, because they are not smooth in the weights.
+    loss : {"sparsemap", "margin_sparsemap", "crf", "margin_crf"}, default="sparsemap"
+        Training loss. The losses perceptron and hinge are not available, because they are not smooth in the weights.
+    cost : array-like of shape (n_classes, n_classes), default=None
+        Costs of wrong labels, as in `StructuredSparseMAPClassifier`.
     groups : None, array-like, dict, list, "templates", "columns", callable, GroupTree, GroupOrder or Groups, \
 default=None
         Groups of features, as in `GroupLassoPerceptron`. They must be disjoint or nested, because other groups have no
@@ -201,6 +202,7 @@ default=None
     _set_by_fit = (*LinearStructuredModel._set_by_fit, "groups_", "group_weights_")
     # Part of the message about a loss that is not finite; only a warm start can cause that.
     _step_size = "the weights of the warm start"
+    _former_pairs: Mapping[str, str] = {"loss": "cost"}
     _dtype = np.dtype(np.float64)
     # The class of the monitor that watches training, `Monitor` or a subclass.
     monitor_class: type[Monitor] = Monitor
@@ -208,7 +210,8 @@ default=None
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "structure": "no_validation",
-        "loss": [StrOptions(set(_LOSSES)), PairOf([StrOptions(set(_LOSSES))], ["array-like"])],
+        "loss": [StrOptions(set(_LOSSES))],
+        "cost": ["array-like", None],
         "groups": "no_validation",
         "alpha": [POSITIVE],
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
@@ -232,7 +235,8 @@ default=None
     def __init__(
         self,
         structure: str | Structure | Callable[[Any], Any] = "auto",
-        loss: LossName | tuple[LossName, ArrayLike] = "sparsemap",
+        loss: LossName = "sparsemap",
+        cost: ArrayLike | None = None,
         groups: Any = None,
         alpha: float = 0.01,
         l1_ratio: float = 0.0,
@@ -249,6 +253,7 @@ default=None
     ) -> None:
         self.structure = structure
         self.loss = loss
+        self.cost = cost
         self.groups = groups
         self.alpha = alpha
         self.l1_ratio = l1_ratio
@@ -351,7 +356,7 @@ default=None
         check_parameters(self)
         structure = resolve_structure(self.structure)
         if not structure.uses_graphs:
-            Inference(structure, pair_of(self.loss, None)[0])
+            Inference(structure, self.loss)
         return structure
 
     def _check_groups(self, groups):

@@ -4,7 +4,6 @@ from functools import partial
 
 import numpy as np
 
-from ..._core.validation import pair_of
 from ..._training._partial_task import PartialTask
 from ..._training._scores import linear_scores
 from ..._training._structure_task import UNKNOWN
@@ -48,8 +47,7 @@ class HeldOutPart:
         self.estimator = estimator
         part = task.take(train)
         part.weights = relative(part.weights)
-        solver, _ = pair_of(estimator.solver, None)
-        start = zero_weights(part, X.values, solver)
+        start = zero_weights(part, X.values, estimator.solver)
         rng = np.random.RandomState(_SEED)
         self.learner = estimator._learner(part, X[train], start, rng)
         groups = [np.sort(group) for group in np.array_split(held, min(_N_GROUPS, len(held)))]

@@ -20,9 +20,7 @@ from ..._core.validation import (
     POSITIVE,
     POSITIVE_INT,
     POSITIVE_OR_INF,
-    PairOf,
     check_parameters,
-    pair_of,
 )
 from ..._training._curve import BoundedCurve, mean_of
 from ..._training._data import LinearModel
@@ -36,7 +34,7 @@ from .._failures import check_finite_loss, commit_if, in_turn, restore_on_error,
 from .._learners import make_epoch, partial_fit_minibatch, relative, weigh_by_visits
 from .._monitor import CallbackSupportMixin, Progress, reporter, with_callbacks
 from .._state.fitted import FittedState
-from .base import LOSS, aligned_cost
+from .base import aligned_cost
 from .graph_builder import resolve_structure
 from .groups import GroupsMixin, warn_of_scales
 from .phases import GroupPhase, final_state, kept_columns, wide_model
@@ -76,11 +74,10 @@ class GroupLassoPerceptron(GroupsMixin, CallbackSupportMixin, LinearStructuredCl
     ----------
     structure : str or Structure, default="auto"
         Output structure, as in `StructuredSparseMAPClassifier`, except for factor graphs.
-    loss : {"perceptron", "hinge", "sparsemap", "margin_sparsemap", "crf", "margin_crf"}, or a pair, \
-default="perceptron"
-        Loss of the first phase, or a pair ``(name, cost)`` as in `StructuredSparseMAPClassifier`. The cost is also that
-        of the second phase, if its loss has a margin.
-        With the perceptron and a budget, predictions do not depend on `eta0`.
+    loss : {"perceptron", "hinge", "sparsemap", "margin_sparsemap", "crf", "margin_crf"}, default="perceptron"
+        Loss of the first phase. With the perceptron and a budget, predictions do not depend on `eta0`.
+    cost : array-like of shape (n_classes, n_classes), default=None
+        Costs of wrong labels, as in `StructuredSparseMAPClassifier`, for both phases if their losses have a margin.
     groups : None, array-like, dict, list, "templates", "columns", callable, GroupTree, GroupOrder or Groups, \
 default=None
         Groups of features. None means one group for each feature. An array of shape (n_features,) holds the number
@@ -96,9 +93,11 @@ default=None
         paper), or the square root of this number. In a tree or an order, features of finer groups do not count. A dict
         or a Series with an index has the weights of some groups by name; all others have the weight 1. A group of
         weight 0 is not penalised.
-    budget : int, or a pair (int, "weights"), default=None
-        Maximum number of groups to keep. A pair ``(n, "weights")`` is the maximum number of weights instead:
-        `n_nonzero_coefs_` does not exceed n after `fit` or `finalize`. See the notes. By default, `alpha` is used.
+    budget : int, default=None
+        Maximum number of groups to keep, or of weights; see `budget_unit`. By default, `alpha` is used.
+    budget_unit : {"groups", "weights"}, default="groups"
+        Whether `budget` counts groups or weights. With ``"weights"``, `n_nonzero_coefs_` does not exceed the budget
+        after `fit` or `finalize`. See the notes.
     alpha : float, default=0.0
         Without a budget, the strength of the penalty: the objective is the mean loss plus ``alpha`` times the sum of
         the groups' norms times their weights. Larger values select fewer groups.
@@ -114,8 +113,8 @@ default=None
         Step size in the first epoch; in epoch t it is ``eta0 / sqrt(t)``.
     debias : {"mira", None} or a loss, default="mira"
         Second phase of `fit`, in which the weights of the selected groups are learned again: by 1-best MIRA on the
-        hinge loss, or by online gradient steps on a loss. MIRA, hinge, margin_sparsemap and margin_crf have the cost of
-        `loss`; other losses have none. None keeps the weights of the first phase. Without budget and alpha there is no
+        hinge loss, or by online gradient steps on a loss. MIRA, hinge, margin_sparsemap and margin_crf use `cost`;
+        other losses have none. None keeps the weights of the first phase. Without budget and alpha there is no
         debiasing.
     debias_max_iter : int, default=10
         Number of epochs of the second phase.
@@ -254,16 +253,19 @@ default=None
     _readable_states = ("groups",)
     # Shrinkage is implemented for float64 only.
     _dtype = np.dtype(np.float64)
+    _former_pairs: Mapping[str, str] = {"loss": "cost", "budget": "budget_unit"}
     # The step size decreases from epoch to epoch.
     _counts_samples = True
 
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "structure": "no_validation",
-        "loss": LOSS,
+        "loss": [StrOptions(set(LOSSES))],
+        "cost": ["array-like", None],
         "groups": "no_validation",
         "group_weights": "no_validation",
-        "budget": [POSITIVE_INT, None, PairOf([POSITIVE_INT], [StrOptions({"weights"})])],
+        "budget": [POSITIVE_INT, None],
+        "budget_unit": [StrOptions({"groups", "weights"})],
         "alpha": [NOT_NEGATIVE],
         "shrink_every": [POSITIVE_INT, StrOptions({AUTO})],
         "max_iter": [POSITIVE_INT],
@@ -288,10 +290,12 @@ default=None
     def __init__(
         self,
         structure: str | Structure = "auto",
-        loss: LossName | tuple[LossName, ArrayLike] = "perceptron",
+        loss: LossName = "perceptron",
+        cost: ArrayLike | None = None,
         groups: Any = None,
         group_weights: Literal["uniform", "log2", "sqrt"] | Mapping[Any, float] | ArrayLike = "uniform",
-        budget: int | tuple[int, Literal["weights"]] | None = None,
+        budget: int | None = None,
+        budget_unit: Literal["groups", "weights"] = "groups",
         alpha: float = 0.0,
         shrink_every: int | Literal["auto"] = "auto",
         max_iter: int = 5,
@@ -310,9 +314,11 @@ default=None
     ) -> None:
         self.structure = structure
         self.loss = loss
+        self.cost = cost
         self.groups = groups
         self.group_weights = group_weights
         self.budget = budget
+        self.budget_unit = budget_unit
         self.alpha = alpha
         self.shrink_every = shrink_every
         self.max_iter = max_iter
@@ -531,7 +537,7 @@ default=None
         else:
             optimizer = self._make_optimizer() if self._learned.optimizer is None else self._learned.optimizer
         optimizer.set_average(self.average)
-        self._loss = pair_of(self.loss, None)[0]
+        self._loss = self.loss
         # From now on the optimiser has the weights, even if training is interrupted.
         self._learned = FittedState(optimizer=optimizer)
         return task, X
@@ -555,7 +561,7 @@ default=None
         structure = resolve_structure(self.structure)
         if structure.uses_graphs:
             raise ValueError("GroupLassoPerceptron does not learn factor graphs; use StructuredSparseMAPClassifier")
-        Inference(structure, pair_of(self.loss, None)[0])
+        Inference(structure, self.loss)
         if self.debias not in (None, MIRA):
             Inference(structure, self.debias)
         if not _SMALLEST_STEP <= self.eta0 <= _LARGEST_STEP:
@@ -638,13 +644,13 @@ default=None
         eta0 : float, default=None
             Initial step size. By default, the parameter.
         """
-        budget, unit = pair_of(self.budget, "groups")
         n_groups = self.groups_.n_groups
-        if unit == "groups" and budget is not None and budget > n_groups:
+        if self.budget is not None and self._weight_budget is None and self.budget > n_groups:
             raise ValueError(f"budget={self.budget} is more than the {n_groups} groups; lower it, or use None")
         strength = {"budget": None, "budget_weights": None, "alpha": 0.0}
         if optimizer.columns is None:
-            strength |= {"alpha": self.alpha, "budget" if unit == "groups" else "budget_weights": budget}
+            limit = "budget" if self.budget_unit == "groups" else "budget_weights"
+            strength |= {"alpha": self.alpha, limit: self.budget}
         optimizer.configure(
             eta0=self.eta0 if eta0 is None else eta0, period=self._shrink_period if period is None else period,
             C=min(float(self.C), _LARGEST_C), shrink_every=None if self.shrink_every == AUTO else self.shrink_every,
@@ -666,7 +672,7 @@ default=None
         if not sparse.issparse(features):
             features = np.ascontiguousarray(features)
         loss = self._loss_of(optimizer)
-        cost = pair_of(self.loss, None)[1] if LOSSES[loss].margin else None
+        cost = self.cost if LOSSES[loss].margin else None
         if cost is not None:
             cost = aligned_cost(cost, getattr(self, "classes_", None))
         return task.under(loss, self.temperature, cost), RaggedArray(features, X.indptr)
@@ -706,8 +712,7 @@ default=None
     @property
     def _weight_budget(self):
         """Maximum number of weights, or None."""
-        number, unit = pair_of(self.budget, "groups")
-        return number if unit == "weights" else None
+        return self.budget if self.budget_unit == "weights" else None
 
     @property
     def _shrink_period(self):

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from ..._core.validation import pair_of
 from .._failures import warn_user
 from .groups import group_names
 
@@ -13,8 +12,8 @@ _SHOWN = 3
 def norms_before_shrinking(estimator, task, X):
     """Return the norms of groups before the first shrinkage if the selection depends on group sizes, else None."""
     weights = estimator.group_weights
-    budget, unit = pair_of(estimator.budget, "groups")
-    if not isinstance(weights, str) or weights == "uniform" or budget is None or unit != "groups":
+    limits_groups = estimator.budget is not None and estimator.budget_unit == "groups"
+    if not isinstance(weights, str) or weights == "uniform" or not limits_groups:
         return None
     optimizer = estimator._new_optimizer(task.n_outputs, task.n_additional)
     estimator._configure(optimizer, len(X))
