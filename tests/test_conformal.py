@@ -696,3 +696,32 @@ def test_samples_that_equal_calibration_samples_are_covered_like_them(score):
         for i in at:
             sets = conformal.predict_set(again[i : i + 1])[0]
             assert any(np.array_equal(structure, Y[120 + i]) for structure, _ in sets)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_parts_values_and_maxima_of_tasks_agree(fitted, kind):
+    model, _, _, X, _ = fitted(kind)
+    X = X[:4]
+    face = model._face()
+    task, scores, additional, is_empty, _ = face.problems(X, "sparsemap")
+    assert not is_empty.any()
+    best = task.n_best(scores, additional, 3, None)
+    assert np.array_equal(task.maxima(scores, additional, None), task.maxima(scores, additional, 2))
+    flat = np.split(scores.ravel(), task.row_ptr[1:-1] * task.n_outputs)
+    n_compared = 0
+    for rank in range(3):
+        ranked = [own[min(rank, len(own) - 1)] for own in best]
+        users = [face.decode([structure])[0] for structure, _ in ranked]
+        users = np.array(users) if isinstance(model, MultilabelLPSparseMAP) else users
+        parts = task.parts(face.gold(task, users))
+        for i, ((_, value), own) in enumerate(zip(ranked, parts, strict=True)):
+            total = task.value(i, flat[i], additional, own)
+            assert total == pytest.approx(value, abs=1e-9)
+            # Alone and among others, with the same rounding.
+            totals = task.values(i, flat[i], additional, [each for each, _ in best[i]])
+            assert totals[min(rank, len(totals) - 1)] == total
+            n_compared += 1
+    assert n_compared == 12
+    np.testing.assert_allclose(task.maxima(scores, additional, None), [own[0][1] for own in best], atol=1e-9)
+    marginals, _, _ = task.marginals(scores, additional, None)
+    assert marginals.shape == scores.shape and len(task.in_shapes(marginals)) == 4
