@@ -63,7 +63,6 @@ class GraphBuilder:
     score_ndim = None
     row_outputs = None
     bound_message = None
-    parts_can_be_known = False
     marginal_oracle = None
     no_marginals = "in factor graphs those of a Gibbs distribution are #P-hard; use 'sparsemap' or 'hinge'"
 

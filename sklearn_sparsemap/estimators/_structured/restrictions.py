@@ -206,10 +206,6 @@ def forbid_others(structure, X, classes, known, scores):
         scores[rows] = -np.inf
         scores[rows, codes[rows]] = kept
         return scores
-    if not structure.parts_can_be_known:
-        raise ValueError(
-            f"known is for structures made of labels, trees without labels, and matchings; got {structure!r}"
-        )
     for i, entries in enumerate(known):
         if entries is None:
             continue
@@ -219,5 +215,9 @@ def forbid_others(structure, X, classes, known, scores):
             forbidden = structure.forbidden_by(list(entries), shape)
         except ValueError as error:
             raise SampleError("known", i, f": {error}") from None
+        if forbidden is None:
+            raise ValueError(
+                f"known is for structures made of labels, trees without labels, and matchings; got {structure!r}"
+            )
         scores[first:last][forbidden.reshape(-1)] = -np.inf
     return scores
