@@ -413,8 +413,8 @@ def constants(X, y):
     """
     import numpy as np
 
-    from sklearn_sparsemap.distributed._phases import Phase, Turn, add_outcomes, begin, end_turn, learn
     from sklearn_sparsemap.distributed._shards import Shard
+    from sklearn_sparsemap.estimators._rounds import Phase, Turn, add_outcomes, begin, end_turn, learn
 
     shard, phase = Shard(0, [], (X, y)), Phase(0, len(X), True)
     blank, state = begin(new_model(max_iter=1), shard, sorted({label for labels in y for label in labels}))

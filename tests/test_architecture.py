@@ -119,6 +119,55 @@ def test_files_that_name_their_users_name_all():
     assert named >= 80, named
 
 
+# Private attributes of objects of other rooms: the weights of an estimator, of which `_core/moments.py` gives readers a
+# view; scikit-learn's own name; and the method by which PyTorch's compiler, which reads no types, tells structures. Add
+# none: give the object a method, or its room a function.
+PRIVATE_USES = {
+    ("_core/moments.py", "_learned"), ("_core/validation.py", "_parameter_constraints"), ("torch/_calls.py", "_params"),
+}  # fmt: skip
+# Parts of protocols of Python, of namedtuples and of scikit-learn.
+NOT_PRIVATE = {"_replace", "_asdict", "_fields", "_validate_params", "_make"}
+
+
+def names_made(node):
+    """Yield the private names of attributes, methods and classes that a node defines."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        yield node.name
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        yield node.attr
+    if isinstance(node, ast.ClassDef):
+        for line in node.body:
+            targets = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
+            for target in targets:
+                yield from (leaf.id for leaf in ast.walk(target) if isinstance(leaf, ast.Name)) if target else ()
+
+
+def attribute_used(node):
+    """Return the name of an attribute of an object other than `self`, also one in a text for `getattr`; else None."""
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "hasattr", "setattr"):
+        return node.args[1].value if isinstance(node.args[1], ast.Constant) else None
+    if not isinstance(node, ast.Attribute) or getattr(node.value, "id", "") in ("self", "cls"):
+        return None
+    is_super = isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "super"
+    return None if is_super else node.attr
+
+
+def test_few_private_attributes_cross_rooms():
+    makers, uses = {}, set()
+    for path, nodes in nodes_by_path().items():
+        inside = path.relative_to(PACKAGE)
+        for node in nodes:
+            for name in names_made(node):
+                makers.setdefault(name, set()).add(inside.parts[0])
+            uses.add((inside.as_posix(), attribute_used(node)))
+    is_private = re.compile(r"_(?!_)").match
+    uses = {(path, name) for path, name in uses if name and is_private(name) and name not in NOT_PRIVATE}
+    crossing = {(path, name) for path, name in uses if path.split("/")[0] not in makers.get(name, {path.split("/")[0]})}
+    assert len(uses) > 100, len(uses)
+    assert crossing == PRIVATE_USES, sorted(crossing ^ PRIVATE_USES)
+    assert len(PRIVATE_USES) <= 5
+
+
 STRUCTURES = {name for name in structures.__all__ if name != "Structure"}
 
 

@@ -28,7 +28,7 @@ from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.factors import AtMost, Hierarchy
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.pipeline import make_structured_pipeline
-from sklearn_sparsemap.structures import CustomStructure, DependencyTree, Matching, Ranking, Segmentation, Subset
+from sklearn_sparsemap.structures import CustomStructure, DependencyTree, Matching, Ranking, Subset
 
 N_TRAIN = 20
 
@@ -56,11 +56,6 @@ def draw_kind(kind):
         return StructuredSparseMAPClassifier("chain", loss=loss, temperature=0.7), *make_chains(80)
     if kind == "perceptron":
         return GroupLassoPerceptron("chain", random_state=0), *make_chains(80)
-    if kind == "segmentation":
-        structure = Segmentation(2, n_labels=2)
-        rng = np.random.default_rng(0)
-        X = [rng.normal(size=(int(rng.integers(2, 5)), 3)) for _ in range(80)]
-        return StructuredSparseMAPClassifier(structure), X, [[(t, t + 1, t % 2) for t in range(len(x))] for x in X]
     if kind == "classes":
         X, y = make_chains(40)
         return StructuredSparseMAPClassifier(), np.vstack(X), np.concatenate(y)
@@ -701,3 +696,32 @@ def test_samples_that_equal_calibration_samples_are_covered_like_them(score):
         for i in at:
             sets = conformal.predict_set(again[i : i + 1])[0]
             assert any(np.array_equal(structure, Y[120 + i]) for structure, _ in sets)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_parts_values_and_maxima_of_tasks_agree(fitted, kind):
+    model, _, _, X, _ = fitted(kind)
+    X = X[:4]
+    face = model._face()
+    task, scores, additional, is_empty, _ = face.problems(X, "sparsemap")
+    assert not is_empty.any()
+    best = task.n_best(scores, additional, 3, None)
+    assert np.array_equal(task.maxima(scores, additional, None), task.maxima(scores, additional, 2))
+    flat = np.split(scores.ravel(), task.row_ptr[1:-1] * task.n_outputs)
+    n_compared = 0
+    for rank in range(3):
+        ranked = [own[min(rank, len(own) - 1)] for own in best]
+        users = [face.decode([structure])[0] for structure, _ in ranked]
+        users = np.array(users) if isinstance(model, MultilabelLPSparseMAP) else users
+        parts = task.parts(face.gold(task, users))
+        for i, ((_, value), own) in enumerate(zip(ranked, parts, strict=True)):
+            total = task.value(i, flat[i], additional, own)
+            assert total == pytest.approx(value, abs=1e-9)
+            # Alone and among others, with the same rounding.
+            totals = task.values(i, flat[i], additional, [each for each, _ in best[i]])
+            assert totals[min(rank, len(totals) - 1)] == total
+            n_compared += 1
+    assert n_compared == 12
+    np.testing.assert_allclose(task.maxima(scores, additional, None), [own[0][1] for own in best], atol=1e-9)
+    marginals, _, _ = task.marginals(scores, additional, None)
+    assert marginals.shape == scores.shape and len(task.in_shapes(marginals)) == 4

@@ -27,6 +27,7 @@ from sklearn_sparsemap import (
     lp_sparsemap,
     sparsemap,
 )
+from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.factors import Budget, FactorGraph, Xor
 from sklearn_sparsemap.structures import LinearChain
 
@@ -38,6 +39,7 @@ MOST = {
     "lp_sparsemap, one graph": (32, 10, 8),
     "partial_fit of groups": (125, 32, 12),
     "fit of label sets": (151, 27, 13),
+    "predict_set": (106, 24, 13),
 }
 MAX_QUESTIONS = 0
 MAX_MIXINS_WITH_ONE_USER = 0
@@ -59,6 +61,9 @@ def make_call(name):
     if name == "predict of a chain":
         chain.fit(X, y)
         return lambda: chain.predict(X)
+    if name == "predict_set":
+        sets = ConformalStructures(chain.fit(X, y), 0.8).conformalize(X, y)
+        return lambda: sets.predict_set(X[:5])
     if name == "sparsemap, one array":
         scores, transitions = rng.normal(size=(5, 3)), np.zeros((3, 3))
         return lambda: sparsemap(LinearChain(), scores, transitions=transitions)

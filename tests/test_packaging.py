@@ -15,7 +15,7 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
-from internals import TESTED_VERSIONS
+from internals import TESTED_VERSIONS, modules_with
 
 from sklearn_sparsemap import __version__
 
@@ -249,15 +249,42 @@ WRONG_LINES = [
 ]
 
 
-def test_type_checkers_see_the_annotations(tmp_path):
+def wrong_lines(path, script):
+    """Return the numbers of the lines of a script in which mypy finds errors, and its output."""
     api = pytest.importorskip("mypy.api")
-    path = tmp_path / "script.py"
-    path.write_text(USERS_SCRIPT + "\n".join(WRONG_LINES))
+    path.write_text(script)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MYPYPATH", str(ROOT))
         # The cache beside the compiled kernels makes later runs ten times as fast.
         cache = os.path.join(os.environ["NUMBA_CACHE_DIR"], "mypy")
         out, _, _ = api.run(["--cache-dir", cache, "--follow-imports", "silent", str(path)])
+    return {int(number) for number in re.findall(rf"{path.name}:(\d+): error", out)}, out
+
+
+def test_type_checkers_see_the_annotations(tmp_path):
+    wrong, out = wrong_lines(tmp_path / "script.py", USERS_SCRIPT + "\n".join(WRONG_LINES))
     first = USERS_SCRIPT.count("\n") + 1
-    wrong = {int(number) for number in re.findall(r"script.py:(\d+): error", out)}
     assert wrong == set(range(first, first + len(WRONG_LINES))), out
+
+
+# The last line is wrong: no face has the method.
+FACES = """
+from typing import Protocol
+from sklearn_sparsemap.estimators import (
+    GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredGroupLasso, StructuredSparseMAPClassifier
+)
+from {module} import Face
+lasso: Face = StructuredGroupLasso()._face()
+label_sets: Face = MultilabelLPSparseMAP()._face()
+perceptron: Face = GroupLassoPerceptron()._face()
+classifier: Face = StructuredSparseMAPClassifier()._face()
+class WithMore(Face, Protocol):
+    def more(self) -> int: ...
+lacking: WithMore = StructuredGroupLasso()._face()
+"""
+
+
+def test_all_estimators_have_a_face_that_satisfies_the_protocol(tmp_path):
+    module = modules_with("estimators", "Face")[0].__name__
+    wrong, out = wrong_lines(tmp_path / "faces.py", FACES.replace("{module}", module))
+    assert wrong == {FACES.count("\n")}, out

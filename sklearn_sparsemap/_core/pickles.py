@@ -4,6 +4,7 @@ Used by `conformal`, `distributed`, `estimators`, `features` and `pipeline`.
 """
 
 import warnings
+from collections.abc import Mapping
 from copy import deepcopy
 from inspect import signature
 
@@ -29,12 +30,11 @@ class _OtherVersionWarning(InconsistentVersionWarning):
 def without_pairs(cls, values):
     """Return the parameters of a stored estimator, and other values, without pairs.
 
-    A parameter of earlier versions could be a pair, whose second value now is a parameter of its own. The attribute
-    `_former_pairs` of a class maps the name of the first value to that of the second one.
+    A parameter of earlier versions could be a pair, whose second value now is a parameter of its own.
     """
     values = dict(values)
     defaults = signature(cls).parameters
-    for first, second in getattr(cls, "_former_pairs", {}).items():
+    for first, second in cls._former_pairs.items():
         if second not in values and first in values:
             value = values[first]
             is_pair = isinstance(value, tuple | list)
@@ -45,6 +45,9 @@ def without_pairs(cls, values):
 
 class PickleMixin:
     """The pickled state of an estimator; also that of `copy.copy`, which therefore shares no optimiser."""
+
+    # Parameters that could be pairs in earlier versions: name of the first value -> name of the second one.
+    _former_pairs: Mapping[str, str] = {}
 
     def __getstate__(self):
         with at_rest(self) as view:

@@ -163,21 +163,13 @@ class RaggedArray:
         indptr = np.concatenate([[0], np.cumsum([a.shape[0] for a in arrays])])
         if not is_sparse[0]:
             # Join and convert in one pass.
-            return cls._of_checked(np.concatenate(arrays, dtype=dtype, casting="unsafe"), indptr)
+            return ragged_of_checked(np.concatenate(arrays, dtype=dtype, casting="unsafe"), indptr)
         if not ends_fit(arrays):
             check_each(arrays, name)
             arrays = [a.tocsr() for a in arrays]
         values = _stack_csr(arrays, dtype)
         check_sparse(values, name_row=row_namer(name, indptr))
-        return cls._of_checked(values, indptr)
-
-    @classmethod
-    def _of_checked(cls, values, indptr):
-        """Return a ragged array of values and `indptr` that were checked before; estimators call it, too."""
-        found = cls.__new__(cls)
-        found.values, found.indptr = values, indptr
-        found.groups = found.shapes = found.group_names = found.extras = None
-        return found
+        return ragged_of_checked(values, indptr)
 
     def tolist(self) -> list[Any]:
         """Return the samples as a list of arrays (views if the values are dense)."""
@@ -227,7 +219,7 @@ class RaggedArray:
         rows = np.repeat(first - indptr[:-1], lengths) + np.arange(indptr[-1])
         if sparse.issparse(self.values) and not can_pick(self.values, rows):
             self._check()
-        taken = self._of_checked(self.values[rows], indptr)
+        taken = ragged_of_checked(self.values[rows], indptr)
         taken.groups, taken.group_names = self.groups, self.group_names
         taken.shapes = None if self.shapes is None else self.shapes[key]
         if self.extras is not None:
@@ -268,3 +260,11 @@ def _stack_csr(matrices, dtype):
     data = np.concatenate([m.data[: m.indptr[-1]] for m in matrices], dtype=dtype, casting="unsafe")
     indices = np.concatenate([m.indices[: m.indptr[-1]] for m in matrices])
     return sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, matrices[0].shape[1]))
+
+
+def ragged_of_checked(values, indptr):
+    """Return a `RaggedArray` of values and `indptr` that were checked before."""
+    found = RaggedArray.__new__(RaggedArray)
+    found.values, found.indptr = values, indptr
+    found.groups = found.shapes = found.group_names = found.extras = None
+    return found

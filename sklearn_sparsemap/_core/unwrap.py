@@ -88,8 +88,10 @@ def _about_several(x, n_samples):
     return f"x is a sequence of samples, {n_samples} in all; pass a single one, such as {first}"
 
 
-def transformed_sample(steps, last, x):
+def transformed_sample(steps, last, x, is_row=False):
     """Apply the steps before a model to a single sample; return it as a sequence of samples.
+
+    `is_row` tells whether samples are rows of a table, with one label or label set each.
 
     If samples are rows, a table or matrix of one row is such a sequence, and so is a list, array or Series that holds
     one text or one dict.
@@ -99,9 +101,8 @@ def transformed_sample(steps, last, x):
     ValueError
         If the steps take texts or dicts, and `x` holds several; or if `x` has several rows, and samples are rows.
     """
-    is_flat = hasattr(last, "label_table") or getattr(getattr(last, "_structure", None), "is_flat", False)
     try:
-        return transformed(steps, _one_sample(x, is_flat, columns_in(steps, last)))
+        return transformed(steps, _one_sample(x, is_row, columns_in(steps, last)))
     except AttributeError as error:
         # Steps that read texts or dicts call their methods.
         raise ValueError(

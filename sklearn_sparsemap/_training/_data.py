@@ -1,6 +1,6 @@
 """Flat training data, and the weights of a linear model.
 
-Used by `_training/_group_lasso`, `_training/_online`, `conformal` and `estimators`.
+Used by `_training/_group_lasso`, `_training/_online` and `estimators`.
 """
 
 from collections import namedtuple

@@ -76,8 +76,8 @@ class GraphTask(Task):
     violated : list of lists of Factor
         The factors that gold of each sample violates, set by `learn`. Training needs samples without any.
 
-    `estimators/_structured/base.py` also calls `restrict`, `distributions` and `in_shapes`. `conformal/_samples.py`
-    calls `parts`, and reads `layouts` and, as `inspection/_explain.py`, `graphs`.
+    `estimators/_structured/base.py` also calls `restrict`. `plotting/_graphs/factor_graph.py` reads
+    `graphs`.
     """
 
     map_time_limit = MAP_TIME_LIMIT
@@ -98,7 +98,7 @@ class GraphTask(Task):
         """Set the loss, and gold: an assignment of the variables of each sample. Return the task."""
         if cost is not None:
             raise ValueError("cost is for structures made of labels; leave it at None")
-        parts = self.parts(gold)
+        parts = self._marginals_of(gold)
         self.gold = [(u, joint) for u, joint, _ in parts]
         self.violated = [
             layout.factors_of(wrong) if len(wrong) else [] for layout, (*_, wrong) in zip(self.layouts, parts)
@@ -106,7 +106,7 @@ class GraphTask(Task):
         self.weights, self.loss, self.temperature = weights, loss, temperature
         return self
 
-    def parts(self, assignments):
+    def _marginals_of(self, assignments):
         """Return the assignments of all samples as marginals, with the factors that they violate.
 
         See `parts_and_violations`.
@@ -210,12 +210,32 @@ class GraphTask(Task):
         warn_of_time_limit(late, self.map_time_limit)
         return found
 
-    def n_best(self, scores, additional, k, n_jobs):
-        found = [None] * len(self.graphs)
-        groups = ((samples, problems) for samples, _, problems in self._problems(scores, additional))
+    def maxima(self, scores, additional, n_jobs):
+        found = np.empty(len(self.graphs))
+        for samples, _, problems in self._problems(scores, additional):
+            found[samples] = problems.map(n_jobs, map_time_limit=self.map_time_limit).value
+        return found
+
+    def n_best(self, scores, additional, k, n_jobs, chosen=None):
+        chosen = range(len(self.graphs)) if chosen is None else chosen
+        left = set(chosen)
+        found = {}
+        groups = []
+        for samples, _, problems in self._problems(scores, additional):
+            rows = [row for row, i in enumerate(samples) if i in left]
+            groups.append(([samples[row] for row in rows], problems.take(rows)))
         for i, layout, best in best_of_groups(groups, k, n_jobs, self.map_time_limit):
             found[i] = [(layout.shape_assignment(u), value) for u, value in best]
-        return found
+        return [found[i] for i in chosen]
+
+    def parts(self, gold):
+        return [None if len(wrong) else _as_parts(u, joint) for u, joint, wrong in self._marginals_of(gold)]
+
+    def encode(self, i, structures):
+        return [_as_parts(*gold_parts(self.graphs[i], self.layouts[i], own)) for own in structures]
+
+    def value(self, i, scores, additional, parts):
+        return super().value(i, scores, self.layouts[i].expanded(additional), parts)
 
     def restrict(self, scores, known):
         """Return scores that forbid variables known to be off; a binary variable known to be on gets a factor."""
@@ -240,6 +260,13 @@ class GraphTask(Task):
         (graph,), (layout,) = self.graphs, self.layouts
         (u, joint), (v, other) = (gold_parts(graph, layout, assignment) for assignment in (first, second))
         return u - v, layout.summed(joint - other)
+
+    def describe(self, part, labels):
+        return self.graphs[0].describe(part)
+
+    def names_of_pairs(self):
+        pairs = [factor for factor in self.graphs[0].scored if hasattr(factor, "n_pairs")]
+        return {own.name: [f"{own.name}[{a!r}, {b!r}]" for a, b in zip(own.first, own.second)] for own in pairs}
 
     def _round(self, samples, problems, n_jobs):
         """Return assignments of samples by rounding the linear relaxation, or None for samples where this fails.
@@ -270,18 +297,9 @@ class GraphTask(Task):
             gaps[samples] = np.abs(solutions.gap)
             objectives[samples] = solutions.objective
             u[rows] = solutions.marginals.reshape(*rows.shape, -1)
-        return self.in_shapes(u), gaps, objectives
+        return u, gaps, objectives
 
     def distributions(self, scores, additional, n_jobs):
-        """Return the distribution of SparseMAP for each sample, and arrays of gaps and objectives.
-
-        A distribution is a list of (assignment, probability), the most probable first.
-
-        Raises
-        ------
-        ValueError
-            If the graph of a sample is not a single structure.
-        """
         found = [None] * len(self.graphs)
         gaps, objectives = np.empty((2, len(found)))
         for samples, _, problems in self._problems(scores, additional):
@@ -314,5 +332,10 @@ class GraphTask(Task):
 
     def agreement(self, gold, predicted, weights):
         # Gold that violates factors is compared as it is.
-        pairs = zip(*([u > 0.0 for u, *_ in self.parts(y)] for y in (gold, predicted)))
+        pairs = zip(*([u > 0.0 for u, *_ in self._marginals_of(y)] for y in (gold, predicted)))
         return agreement_of([((own & found).sum(), own.sum(), found.sum()) for own, found in pairs], weights)
+
+
+def _as_parts(u, joint):
+    """Return an assignment, given as marginals, as the indices of its parts; a part that is there twice is repeated."""
+    return np.flatnonzero(u), np.repeat(np.arange(len(joint)), np.rint(joint).astype(np.int64))

@@ -36,6 +36,7 @@ class LabelTask(Task):
     def __init__(self, graph, loss, temperature=1.0, gold=None, weights=None, map_time_limit=None, known=None):
         self.known, self.map_time_limit = known, map_time_limit
         self.graph, self.loss, self.temperature, self.gold, self.weights = graph, loss, temperature, gold, weights
+        self.varies = graph.varies
         self.row_ptr = np.arange(1 if gold is None else gold.shape[0] + 1)
         self.n_outputs = graph.n_labels
         self.n_additional = len(graph.edges)
@@ -86,6 +87,39 @@ class LabelTask(Task):
             scores, additional = 0.5 * (scores + 1.0), 0.5 * additional
         solution = self.graph.solve(scores, additional, n_jobs=n_jobs)
         return solution.marginals, solution.gap, solution.objective
+
+    def log_partitions(self, scores, additional, n_jobs):
+        found = self.graph.log_partitions(scores)
+        if found is None:
+            raise ValueError(
+                "score='log_loss' needs constraints by which each label implies at most one other label; use "
+                "score='reduced_cost'"
+            )
+        return found
+
+    def maxima(self, scores, additional, n_jobs):
+        best = self.predict(scores, additional, n_jobs)
+        parts = self.encode(None, best)
+        return np.array([self.value(i, scores[i], additional, own) for i, own in enumerate(parts)])
+
+    def n_best(self, scores, additional, k, n_jobs, chosen=None):
+        found = []
+        for i in range(len(scores)) if chosen is None else chosen:
+            best = self.graph.n_best(scores[i], additional, k)
+            found.append(list(zip(best, self.values(i, scores[i], additional, best))))
+        return found
+
+    def in_shapes(self, values):
+        return values.reshape(-1, self.n_outputs)
+
+    def parts(self, gold):
+        """Return the parts of label sets: bool array of shape (n_samples, n_labels)."""
+        pairs = zip(self.encode(None, gold), self.graph.violated(gold))
+        return [None if is_wrong else parts for parts, is_wrong in pairs]
+
+    def encode(self, i, structures):
+        edges = self.graph.edges
+        return [(np.flatnonzero(own), np.flatnonzero(own[edges].all(axis=1))) for own in structures]
 
     def agreement(self, gold, predicted, weights):
         """Compare label sets by their mean F1, so each set counts as one part."""

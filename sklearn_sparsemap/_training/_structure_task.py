@@ -9,10 +9,12 @@ from numba import types
 
 from .._core.errors import SampleError
 from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, copy_into, entry, readonly
+from .._core.offsets import split_flat
 from .._core.ragged import RaggedArray
 from .._core.threads import cut_evenly, over_ranges
 from .._numerics.competence import SOLVERS
 from .._numerics.loops import GAP, OBJECTIVE, Problems, take_problems
+from ..inference import sparsemap
 from ..inference._batch import argmax_problems, decode_problems, map_problems, marginal_problems
 from ..inference._n_best import n_best_of_problems
 from ..losses._fenchel_young import LOSSES, Inference, loss_form
@@ -84,7 +86,7 @@ class StructureTask(Task):
 
     Properties that depend on the loss or on the selection of samples are cached under names with an underscore, which
     `Task.copy` drops. `layout` is kept, and `take` replaces it. `estimators/_structured` also calls `under`, and sets
-    `step_weights`; it and `conformal/_samples.py` call `in_shapes`.
+    `step_weights`.
 
     Parameters
     ----------
@@ -107,7 +109,9 @@ class StructureTask(Task):
         self.structure, self.n_outputs, self.row_ptr, self.grids = structure, n_outputs, X.indptr, X.grids
         self.additional_shapes = structure.learned_shapes(n_outputs)
         self.n_additional = sum(map(prod, self.additional_shapes.values()))
-        self.varies, self.is_flat = not structure.fixed_size, structure.is_flat
+        self.varies = not structure.fixed_size
+        self.is_flat = structure.is_flat
+        self.repeats = structure.repeats
 
     @cached_property
     def layout(self):
@@ -268,14 +272,38 @@ class StructureTask(Task):
         found = decode_problems(self.structure, problems, slots, slot_ptr)
         if self.structure.labelled:
             return np.concatenate(found)
-        return np.array(list(found)) if self.structure._decodes_alike else object_array(found)
+        return np.array(list(found)) if self.structure.decodes_alike else object_array(found)
 
     def n_best(self, scores, additional, k, n_jobs, chosen=None):
-        """As `Task.n_best`; `chosen` are the indices of the samples, by default all."""
         problems = self._problems(scores, additional)
         if chosen is not None and len(chosen) < len(problems.sizes):
             problems = take_problems(problems, np.asarray(chosen))
         return n_best_of_problems(self.structure, problems, k, n_jobs)
+
+    def parts(self, gold):
+        structure = self.structure
+        if structure.labelled:
+            possible = np.minimum.reduceat(gold, self.row_ptr[:-1]) >= 0
+            codes = np.maximum(gold, 0)
+            allowed = codes if self.is_flat else RaggedArray(codes, self.row_ptr)
+        else:
+            possible = [not structure.misfits(own) for own in gold]
+            allowed = [structure.repair(own) for own in gold]
+        slots, slot_ptr, joint, joint_ptr = encode_gold(structure, self.layout, self.n_outputs, allowed)
+        pairs = zip(np.split(slots, slot_ptr[1:-1]), np.split(joint, joint_ptr[1:-1]))
+        return [parts if is_possible else None for parts, is_possible in zip(pairs, possible)]
+
+    def encode(self, i, structures):
+        return self.structure.encode_all(structures, self.layout[0][i])
+
+    def values(self, i, scores, additional, structures):
+        pairs = self.structure.encode_all(structures, self.layout[0][i])
+        if len({(len(unary), len(joint)) for unary, joint in pairs}) == 1:
+            unary = np.array([parts[0] for parts in pairs])
+            joint = np.array([parts[1] for parts in pairs])
+            if np.minimum.reduce(unary, None, initial=0) == np.minimum.reduce(joint, None, initial=0) == 0:
+                return np.add.reduce(scores[unary], 1) + np.add.reduce(additional[joint], 1)
+        return [self.value(i, scores, additional, parts) for parts in pairs]
 
     def difference(self, first, second):
         (dims,), _, (shape,) = self.layout
@@ -285,13 +313,34 @@ class StructureTask(Task):
             for kind, size in zip(kinds, (prod(shape), self.n_additional))
         ]
 
+    def describe(self, part, labels):
+        output = part % self.n_outputs
+        if labels is not None:
+            return labels[output]
+        shape = self.layout[2][0]
+        if len(shape) == 1:
+            return None
+        return output if self.n_outputs > 1 else str([int(i) for i in np.unravel_index(part, shape)])
+
     def marginals(self, scores, additional, n_jobs):
         problems = self._problems(scores, additional)
         if LOSSES[self.loss].argmax == "gibbs":
             marginals, _, _ = marginal_problems(self.structure, problems, n_jobs=n_jobs)
-            return self.in_shapes(marginals), None, None
+            return marginals.reshape(scores.shape), None, None
         marginals, statistics, _ = argmax_problems(self.structure, problems, n_jobs=n_jobs)
-        return self.in_shapes(marginals), statistics[:, GAP], statistics[:, OBJECTIVE]
+        return marginals.reshape(scores.shape), statistics[:, GAP], statistics[:, OBJECTIVE]
+
+    def distributions(self, scores, additional, n_jobs):
+        given = split_flat(additional, self.additional_shapes)
+        results = sparsemap(self.structure, list(self.in_shapes(scores)), n_jobs=n_jobs, **given)
+        found = [list(zip(result.structures, result.weights.tolist())) for result in results]
+        return found, results.gap, results.objective
+
+    def log_partitions(self, scores, additional, n_jobs):
+        return marginal_problems(self.structure, self._problems(scores, additional), n_jobs=n_jobs)[1]
+
+    def maxima(self, scores, additional, n_jobs):
+        return map_problems(self.structure, self._problems(scores, additional), n_jobs=n_jobs)[2]
 
     def in_shapes(self, values):
         """Split values for the scores of all samples into arrays in the shapes of the scores."""

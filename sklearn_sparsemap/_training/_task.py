@@ -13,9 +13,8 @@ class Task:
 
     Tasks of label sets and of decisions have them from the start.
 
-    Other rooms use tasks, too: `conformal` reads `row_ptr` and `additional_shapes` and calls `marginals`; `inspection`
-    calls `n_best` and `difference` and reads `varies`; `distributed` calls `epochs(..., remember=False)` and reads
-    `weights`.
+    Other rooms use tasks, too: `conformal` calls `marginals`, `log_partitions`, `maxima`, `n_best`, `parts`, `value`,
+    `values` and `in_shapes`.
 
     Scores are an array with one row for each row of the features of all samples, and `n_outputs` columns. Additional
     scores are flat, and the same for all samples.
@@ -35,10 +34,14 @@ class Task:
     n_additional : int
         Number of learned additional scores.
     loss : str
+    graphs : list of FactorGraph, or None
+        The graph of each sample, if samples are factor graphs.
     varies : bool, or array of shape (n_rows, 1)
         Whether structures differ in their number of parts; an array tells this for the sample of each row.
     is_flat : bool
         Whether a sample is a single row with a single label.
+    repeats : bool
+        Whether a structure may have a part several times.
     mask : float or array of shape (n_additional,)
         Array that is added to the additional scores and not learned: -inf for forbidden parts, else 0.
     per_sample : tuple of str
@@ -54,10 +57,10 @@ class Task:
         many steps, as in recordings. The strength of the penalty and the patience of AdaGrad depend on it.
     """
 
-    sequential = varies = is_flat = False
+    sequential = varies = is_flat = repeats = False
     accuracy, length_factor = 1e-12, 1.0
     n_outputs, n_additional = 1, 0
-    weights, visits, mask, per_sample = None, None, 0.0, ()
+    weights, visits, mask, per_sample, graphs = None, None, 0.0, (), None
 
     @property
     def has_kinks(self):
@@ -127,12 +130,76 @@ class Task:
         raise NotImplementedError
 
     def marginals(self, scores, additional, n_jobs):
-        """Return the marginals of each sample, and arrays of gaps and objectives (None if inference is exact)."""
+        """Return the marginals of all samples, like `scores`, and arrays of gaps and objectives.
+
+        The latter are None if inference is exact.
+        """
         raise NotImplementedError
 
-    def n_best(self, scores, additional, k, n_jobs):
-        """Return the `k` best structures of each sample, in the form of `predict`, with their values."""
+    def distributions(self, scores, additional, n_jobs):
+        """Return the distribution of SparseMAP for each sample, and arrays of gaps and objectives.
+
+        A distribution is a list of (structure, probability), the most probable first.
+
+        Raises
+        ------
+        ValueError
+            If the polytope of a sample is a relaxation, whose points are no distributions.
+        """
         raise NotImplementedError
+
+    def log_partitions(self, scores, additional, n_jobs):
+        """Return the logarithm of the sum of ``exp(score)`` over the structures of each sample: array."""
+        raise NotImplementedError
+
+    def maxima(self, scores, additional, n_jobs):
+        """Return the highest total score of a structure of each sample: array."""
+        raise NotImplementedError
+
+    def n_best(self, scores, additional, k, n_jobs, chosen=None):
+        """Return the `k` best structures of samples, in the form of `predict`, with their values: list of lists.
+
+        `chosen` are the indices of the samples, by default all.
+        """
+        raise NotImplementedError
+
+    def in_shapes(self, values):
+        """Split values for the scores of all samples into arrays in the shapes of the scores, one for each sample."""
+        raise NotImplementedError
+
+    def parts(self, gold):
+        """Return the parts of one structure for each sample.
+
+        Parameters
+        ----------
+        gold : sequence
+            In the form of `predict`. The codes of labels that the model does not know are -1.
+
+        Returns
+        -------
+        parts : list of (int array, int array)
+            Indices of the unary parts among the scores of the sample, and of the additional parts; some may be -1,
+            which stands for no part. None for a structure that the model cannot predict.
+
+        Raises
+        ------
+        ValueError
+            If a structure is none of its sample; the message names it.
+        """
+        raise NotImplementedError
+
+    def encode(self, i, structures):
+        """Return the parts of structures of sample i, as `parts` does. They are not checked."""
+        raise NotImplementedError
+
+    def value(self, i, scores, additional, parts):
+        """Return the total score of a structure of sample i, given its parts, and the flat scores of the sample."""
+        unary, joint = parts
+        return np.add.reduce(scores[unary[unary >= 0]]) + np.add.reduce(additional[joint[joint >= 0]])
+
+    def values(self, i, scores, additional, structures):
+        """Return the total scores of structures of sample i, rounded as in `value`."""
+        return [self.value(i, scores, additional, parts) for parts in self.encode(i, structures)]
 
     def difference(self, first, second):
         """Return the parts of a structure minus those of another one, for a single sample, as `explain` shows them.
@@ -143,6 +210,14 @@ class Task:
         joint : array of shape (n_additional,)
         """
         raise NotImplementedError
+
+    def describe(self, part, labels):
+        """Return a name for a unary part of the first sample, or None; `labels` are those of the outputs, or None."""
+        raise NotImplementedError
+
+    def names_of_pairs(self):
+        """Return the names of scored pairs by the name of their additional scores."""
+        return {}
 
     def n_wrong(self, scores, additional, n_jobs):
         """Return the number of wrong parts of each sample: those whose marginals differ from gold by more than half.

@@ -1,4 +1,7 @@
-"""ConformalStructures: split conformal prediction of sets of structures."""
+"""ConformalStructures: split conformal prediction of sets of structures.
+
+Used by `plotting`.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,8 @@ from .._core.pickles import PickleMixin
 from .._core.tables import by_samples
 from .._core.unwrap import transformed, unwrap_whole
 from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, first_of, keep_text, quoted
+from ..estimators._face import face_of
 from ..estimators._failures import warn_user
-from ._samples import samples_of, sums_of_weights
 from ._scores import SCORES, NonconformityWithEmpty
 
 # Length of the first list of structures of a sample, and the factor by which it grows while all of them are in the set.
@@ -191,13 +194,13 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
             model cannot predict. Sets then contain every structure.
         """
         self._check_parameters()
-        self._check_one_source(groups)
+        self._check_given(groups)
         found = self._nonconformity(X)
         nonconformity = found.of_gold(y)
         of_parts = found.of_parts(y) if self.risk == "parts" else None
         of_samples = self._groups_of(found, X, groups, y)
         if isinstance(found, NonconformityWithEmpty):
-            kept = np.flatnonzero(~found.samples.is_empty)
+            kept = np.flatnonzero(~found.batch.is_empty)
             warn_user(f"samples without steps are left out: {len(found) - len(kept)} of {len(found)}")
             nonconformity = nonconformity[kept]
             of_samples = [of_samples[i] for i in kept]
@@ -205,7 +208,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
         self.nonconformity_ = nonconformity
         self.groups_ = of_samples
         self._by_array = groups is not None
-        self._weights = sums_of_weights(found.samples.model)
+        self._weights = _sums_of(found.face.learned)
         vars(self).pop("part_nonconformity_", None)
         if of_parts is not None:
             self.part_nonconformity_ = of_parts
@@ -301,9 +304,9 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
     def _limits(self, X, y, groups):
         """Return the `Nonconformity` of samples, and the threshold of each."""
         self._check_fitted()
-        self._check_given(groups)
+        self._check_given(groups, self._by_array)
         found = self._nonconformity(X)
-        self._warn_if_refitted(found.samples.model)
+        self._warn_if_refitted(found.face)
         of_samples = self._groups_of(found, X, groups, y)
         thresholds = self._thresholds(of_samples)
         return found, _with_rounding(np.array([thresholds[group] for group in of_samples]))
@@ -331,7 +334,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
             estimator was fitted again after `conformalize`.
         """
         self = whole(self)
-        sets = self._list_sets(X, groups)
+        sets = list_sets(self, X, groups)
         if not hasattr(self, "part_nonconformity_") and self.truncated_.any():
             warn_user(
                 f"{np.count_nonzero(self.truncated_)} of {len(sets)} lists are cut at max_size={self.max_size} "
@@ -339,29 +342,6 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
                 "confidence_level, or sets of parts, such as labels, with risk='parts'"
             )
         return sets
-
-    def _list_sets(self, X, groups):
-        """Return the sets of `predict_set`, without a warning of cut lists; `plotting/_coverage.py` calls it."""
-        self._check_fitted()
-        self._check_given(groups)
-        found = self._nonconformity(X)
-        self._warn_if_refitted(found.samples.model)
-        by_class = self.groups == "class"
-        of_samples = [None] * len(found) if by_class else self._groups_of(found, X, groups)
-        thresholds = self.threshold_ if by_class else self._thresholds(of_samples)
-        if hasattr(self, "part_nonconformity_"):
-            return self._parts_within(found, of_samples, thresholds)
-        if by_class:
-            # A class beyond the threshold of its own may come before others that are in the set, so all are listed.
-            limit_of = {group: _with_rounding(threshold) for group, threshold in thresholds.items()}
-            lists = self._lists(found, [np.inf] * len(found), len(found.samples.model.classes_))
-            sets = [[pair for pair in own if pair[1] <= limit_of.get(pair[0], np.inf)] for own in lists]
-        else:
-            limits = [_with_rounding(thresholds[group]) for group in of_samples]
-            lists = self._lists(found, limits, self.max_size + 1)
-            sets = [[pair for pair in own if pair[1] <= limit] for own, limit in zip(lists, limits)]
-        self.truncated_ = np.array([len(own) > self.max_size for own in sets], bool)
-        return [own[: self.max_size] for own in sets]
 
     def _parts_within(self, nonconformity, of_samples, thresholds):
         """Return the parts of each sample whose nonconformity is within its threshold; see `predict_set`."""
@@ -374,7 +354,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
 
         for costs, group in zip(nonconformity.of_all_parts(), of_samples):
             if self.groups == "class":
-                classes = nonconformity.samples.model.classes_.tolist()
+                classes = nonconformity.face.classes.tolist()
                 none = np.full(np.shape(self.confidence_level), np.inf)
                 limits = _with_rounding(np.array([thresholds.get(each, none) for each in classes]))
             else:
@@ -385,15 +365,28 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
     def _nonconformity(self, X):
         """Return the `Nonconformity` of samples."""
         steps, model = unwrap_whole(self.fitted_estimator)
+        face = face_of(model)
+        if face is None:
+            raise ValueError(
+                "ConformalStructures is for StructuredSparseMAPClassifier, GroupLassoPerceptron and "
+                "MultilabelLPSparseMAP, and pipelines and searches that contain them; got "
+                f"{type(model).__name__}" + ("; pass its estimator_" if hasattr(model, "estimator_") else "")
+            )
         argmax, score = SCORES[self.score]
-        samples = samples_of(model, transformed(steps, X), argmax)
-        if not np.any(getattr(samples, "is_empty", False)):
-            return score(samples)
-        return NonconformityWithEmpty(samples, score(samples) if samples.scores else None)
+        batch = face.problems(transformed(steps, X), argmax, "score='log_loss'")
+        # Sets are exact, and searched for as long as it takes.
+        batch.task.map_time_limit = None
+        if not batch.is_empty.any():
+            with face.named_errors(batch):
+                return score(face, batch)
+        if batch.is_empty.all():
+            return NonconformityWithEmpty(face, batch, None)
+        with face.named_errors(batch):
+            return NonconformityWithEmpty(face, batch, score(face, batch))
 
-    def _warn_if_refitted(self, model):
+    def _warn_if_refitted(self, face):
         """Warn if the weights of the model are not those of the calibration; its thresholds then say nothing."""
-        found = sums_of_weights(model)
+        found = _sums_of(face.learned)
         known = getattr(self, "_weights", None)
         # Files of earlier versions lack this attribute.
         if known is None or (
@@ -427,20 +420,19 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
         if levels.ndim != 1 or not len(levels) or levels.dtype.kind != "f" or not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"confidence_level must be between 0 and 1, or a list of such; got {first_of(levels)}")
 
-    def _check_one_source(self, groups):
-        """Raise ValueError if groups are passed although the parameter names them."""
+    def _check_given(self, groups, by_array=None):
+        """Raise ValueError if groups are passed although the parameter names them, or unless `by_array` says so.
+
+        `by_array` tells whether groups were passed to `conformalize`; None in `conformalize` itself.
+        """
         if groups is not None and self.groups is not None:
             raise ValueError(
                 "groups were passed, but the parameter groups names them already; leave them out here: use only one"
             )
-
-    def _check_given(self, groups):
-        """Raise ValueError unless groups are passed if and only if they were passed to `conformalize`."""
-        self._check_one_source(groups)
-        if self._by_array != (groups is not None):
+        if by_array is not None and by_array != (groups is not None):
             raise ValueError(
                 "groups must be passed, because they were passed to conformalize; one for each sample"
-                if self._by_array
+                if by_array
                 else "groups were not passed to conformalize, which has to be called with groups, too"
             )
 
@@ -452,7 +444,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
                 raise ValueError(f"groups has {len(given)} entries for {len(nonconformity)} samples; pass one for each")
             return _check_hashable(given)
         if self.groups == "class":
-            if not nonconformity.samples.has_classes:
+            if nonconformity.face.classes is None:
                 raise ValueError("groups='class' is for one label a sample; pass a function from a sample to its group")
             return np.asarray(keep_text(y)).ravel().tolist()
         if self.groups is None:
@@ -503,6 +495,30 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
         return type(self)(**self.get_params(deep=False))
 
 
+def list_sets(conformal, X, groups):
+    """Return the sets of `ConformalStructures.predict_set`, without a warning of cut lists."""
+    conformal._check_fitted()
+    conformal._check_given(groups, conformal._by_array)
+    found = conformal._nonconformity(X)
+    conformal._warn_if_refitted(found.face)
+    by_class = conformal.groups == "class"
+    of_samples = [None] * len(found) if by_class else conformal._groups_of(found, X, groups)
+    thresholds = conformal.threshold_ if by_class else conformal._thresholds(of_samples)
+    if hasattr(conformal, "part_nonconformity_"):
+        return conformal._parts_within(found, of_samples, thresholds)
+    if by_class:
+        # A class beyond the threshold of its own may come before others that are in the set, so all are listed.
+        limit_of = {group: _with_rounding(threshold) for group, threshold in thresholds.items()}
+        lists = conformal._lists(found, [np.inf] * len(found), len(found.face.classes))
+        sets = [[pair for pair in own if pair[1] <= limit_of.get(pair[0], np.inf)] for own in lists]
+    else:
+        limits = [_with_rounding(thresholds[group]) for group in of_samples]
+        lists = conformal._lists(found, limits, conformal.max_size + 1)
+        sets = [[pair for pair in own if pair[1] <= limit] for own, limit in zip(lists, limits)]
+    conformal.truncated_ = np.array([len(own) > conformal.max_size for own in sets], bool)
+    return [own[: conformal.max_size] for own in sets]
+
+
 def _elements(X, n_samples):
     """Return the samples of X one by one: a row of a table keeps the names of its columns."""
     if hasattr(X, "iloc"):
@@ -512,6 +528,16 @@ def _elements(X, n_samples):
         return X.iter_rows(named=True)
     X = X.to_numpy() if hasattr(X, "to_numpy") else X
     return [X[[i]] if sparse.issparse(X) else X[i] for i in range(n_samples)]
+
+
+def _sums_of(weights):
+    """Return the sums of the weights of a model, and of their squares: they differ after another fit."""
+    sums = []
+    for arrays in vars(weights).values():
+        for array in arrays if isinstance(arrays, list) else [arrays]:
+            values = np.asarray(array.data if sparse.issparse(array) else array, np.float64)
+            sums += [float(values.sum()), float((values * values).sum())]
+    return sums
 
 
 def _with_rounding(threshold):

@@ -4,20 +4,23 @@ from functools import reduce
 from operator import or_
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
 from ..estimators._learners import Learner, held_out_fraction
 from ..estimators._partitions import agreement_score, as_classes, survey
-from ._phases import (
+from ..estimators._rounds import (
     Phase,
     Turn,
     add_outcomes,
     begin,
+    classes_in,
     end_turn,
+    fitted_by,
     learn,
+    new_estimator,
     score_of,
-    state_of,
+    selects_first,
+    state_after_selection,
     sums_of,
     tune,
 )
@@ -52,10 +55,7 @@ class Training:
 
     def __init__(self, mixing, engine, source, classes, rng):
         self.mixing, self.engine, self.reached = mixing, engine, []
-        estimator = clone(mixing.estimator)
-        if estimator.random_state is None:
-            estimator.random_state = rng.randint(2**31 - 1)
-        estimator._check_params()
+        estimator = new_estimator(mixing.estimator, rng)
         self.seed = rng.randint(2**31 - 1)
         held = held_out_fraction(mixing)
         self.n_shards = source.count_shards(mixing.n_shards, held)
@@ -66,7 +66,7 @@ class Training:
             begun = engine.submit(begin, estimator, self.shards[0], classes).result()
         else:
             self.n_samples = _num_samples(source.X)
-            classes = as_classes(estimator._labels_in(source.y)) if classes is None else classes
+            classes = classes_in(estimator, source.y) if classes is None else classes
             # All data are checked together, so that messages have the indices of samples, and a label graph is made
             # from all labels.
             begun = begin(estimator, Shard(0, [], (source.X, source.y)), classes)
@@ -83,7 +83,7 @@ class Training:
 
     def _debiases(self):
         """Tell whether the weights of selected groups are learned again."""
-        return getattr(self.estimator, "debias", None) is not None and self.estimator._has_penalty
+        return selects_first(self.estimator)
 
     def _phase(self, number, columns=None):
         return Phase(number, self.n_samples, self.estimator.shuffle, columns)
@@ -97,10 +97,9 @@ class Training:
         self.reached = monitor.model()
         monitor.validate = None
         phase, state = self.reached[0]
-        first = phase.restore(self.estimator, state.result())
-        last = first._debiasing_optimizer(first._learned.optimizer, self.n_samples)
-        state = self.engine.submit(_same, state_of(last))
-        monitor.run(Rounds(self, self._phase(1, last.columns), state, self.estimator.debias_max_iter))
+        state, columns = state_after_selection(phase, self.estimator, state.result())
+        state = self.engine.submit(_same, state)
+        monitor.run(Rounds(self, self._phase(1, columns), state, self.estimator.debias_max_iter))
 
     def _fraction(self, n_before):
         """Return the weight of a mixture in averaged weights, after `n_before` previous mixtures.
@@ -127,12 +126,10 @@ class Training:
     def fitted(self, reached, monitor):
         """Return the fitted estimator, given the phases with their final states."""
         states = [(phase, state.result()) for phase, state in reached]
-        awake = [phase.restore(self.estimator, state) for phase, state in states]
         self.n_inexact = sum(state.counters["n_inexact"] for _, state in states)
-        estimator = awake[-1]
+        estimator = fitted_by(states, self.estimator, monitor)
         # The seed that was drawn for this fit is replaced by the parameter.
         estimator.random_state = self.mixing.estimator.random_state
-        estimator._take_rounds([each._learned.optimizer for each in awake], monitor)
         if hasattr(estimator, "threshold"):
             shard = (self.held_out or self.shards)[0]
             estimator.threshold_ = self.engine.submit(tune, *reached[-1], self.blank, shard).result()

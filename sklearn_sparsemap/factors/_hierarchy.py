@@ -525,3 +525,9 @@ def _listed_parents(label, above):
                 "name, a list of labels, or None (or -1) at the top"
             )
     return listed
+
+
+def parents_of(hierarchy):
+    """Return the argument `parents` of which a `Hierarchy` was made."""
+    entries = dict(hierarchy.entries)
+    return entries if hierarchy._is_dict else list(entries.values())

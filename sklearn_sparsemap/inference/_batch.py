@@ -81,7 +81,7 @@ def decode_problems(structure, problems, slots, slot_ptr):
     """Decode one structure for each problem; problem i has the slots from slot_ptr[i] to slot_ptr[i + 1]."""
     if len(slot_ptr) == 2:
         return [structure.decode(slots, problems.dims[0])]
-    if structure._decodes_stacks and (problems.dims == problems.dims[0]).all():
+    if structure.decodes_stacks and (problems.dims == problems.dims[0]).all():
         return list(structure.decode(slots.reshape(len(problems.dims), -1), problems.dims[0]))
     cuts = pairwise(slot_ptr.tolist())
     return [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]

@@ -43,8 +43,8 @@ class LabelSolution(NamedTuple):
 class LabelGraph:
     """Labels, scored pairs of labels, and constraints: the factor graph of all samples.
 
-    `losses/_labels.py`, `_training/_label_task.py`, `conformal` and estimators of label sets call the methods, also
-    those of `OneLabel`. Files hold both by their parameters; see `estimators/_state/plain.py`.
+    `losses/_labels.py`, `_training/_label_task.py` and estimators of label sets call the methods, also those of
+    `OneLabel`. Files hold both by their parameters; see `estimators/_state/plain.py`.
 
     Parameters
     ----------
@@ -54,6 +54,9 @@ class LabelGraph:
     constraints : list of (LabelConstraint, (indices, signs, low, high))
         As `LabelConstraint.resolve` returns.
     """
+
+    # Whether label sets differ in their number of labels.
+    varies = True
 
     def __init__(self, n_labels, edges, constraints=()):
         # The edges are read-only, because the layout is made from them later.
@@ -67,6 +70,10 @@ class LabelGraph:
 
     def __reduce__(self):
         return LabelGraph, (self.n_labels, self.edges, self.constraints)
+
+    def grown(self, n_labels, positions, constraints):
+        """Return the graph of more labels, with other constraints; `positions` are the new indices of the labels."""
+        return LabelGraph(n_labels, positions[self.edges], constraints)
 
     @cached_property
     def forest(self):
@@ -247,11 +254,16 @@ class OneLabel:
     n_labels : int
     """
 
-    constraints, is_plain = (), True
+    constraints = ()
+    is_plain = True
+    varies = False
 
     def __init__(self, n_labels):
         self.n_labels = n_labels
         self.edges = np.zeros((0, 2), np.int64)
+
+    def grown(self, n_labels, positions, constraints):
+        return OneLabel(n_labels)
 
     def solve(self, scores, edge_scores=None, *, tol=None, n_jobs=None):
         """Project onto the simplex (sparsemax)."""

@@ -122,7 +122,7 @@ def n_best_of_problems(structure, problems, k, n_jobs=None, many=True, given=Non
         dims = problems.dims[i]
         first += n
         at += n * n_slots
-        stacked = structure._decodes_stacks
+        stacked = structure.decodes_stacks
         decoded = structure.decode(rows, dims) if stacked else [structure.decode(row, dims) for row in rows]
         if given is not None:
             own = _scores_of(structure, given, i, rows, decoded)

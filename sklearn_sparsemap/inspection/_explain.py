@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
-from scipy import sparse
 
 from .._core.annotations import Any, Sequence
 from .._core.html import as_html, short, table
@@ -179,144 +180,19 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
     >>> "word[0]=dog" in why.names
     True
     """
+    # Figures import this room, and need no kernels.
+    from ..estimators._face import face_of
+
     steps, last = unwrap_whole(model)
-    is_label_set = hasattr(last, "label_table")
-    if not is_label_set and not hasattr(last, "_check_gibbs"):
+    face = face_of(last)
+    if face is None:
         raise ValueError(
             "explain is for StructuredSparseMAPClassifier, GroupLassoPerceptron and MultilabelLPSparseMAP; got "
             f"{type(last).__name__}"
         )
-    if is_label_set:
-        X = transformed_sample(steps, last, x)
-        names = check_feature_names(steps, last, feature_names, X.shape[1] if hasattr(X, "shape") else len(X[0]))
-        predicted, rival, difference, terms = last._explain(X, against, names)
-        of_row = {*names, "network"}
-        entries = [(name, 0 if name in of_row else -1, label, amount) for name, label, _, amount in terms]
-        sides = [PREDICTED if is_predicted else RIVAL for *_, is_predicted, _ in terms]
-        if isinstance(predicted, list | tuple | np.ndarray):
-            return Explanation(predicted, rival, difference, entries, sides, "log odds")
-        return Explanation(predicted, rival, difference, _joined(entries, predicted), None, "log odds")
-    return _of_structures(model, x, against, feature_names)
-
-
-def _of_structures(model, x, against, feature_names):
-    """Explain the prediction of a model of structures; see `explain`."""
-    steps, last = unwrap_whole(model)
-
-    def run(task, scores, additional):
-        (best,) = task.n_best(scores, additional, 1 if against is not None else 2, None)
-        return [(task, scores, additional, best)]
-
-    with single_sample(model, x):
-        structure, X = last._check_predict(transformed_sample(steps, last, x))
-        if not X.indptr[-1]:
-            raise ValueError("x has no steps, and so there is nothing to explain")
-        ((task, scores, additional, best),) = last._infer(X, "map", None, run)
-    if against is None:
-        if len(best) < 2:
-            raise ValueError("there is only one structure that is not forbidden, and nothing to compare it with")
-        rival = best[1][0]
-    else:
-        rival = _as_codes(last, structure, against)
-    first = best[0][0]
-    parts, joint = (_nonzero(signs) for signs in task.difference(first, rival))
-    names = check_feature_names(steps, last, feature_names, last.n_features_in_)
-    graph = task.graphs[0] if structure.uses_graphs else None
-    label_of = _labels_of_parts(last, structure, X, graph)
-    entries = _of_parts(last, X, scores, parts, names, bool(np.any(task.varies)), label_of)
-    values = [sign * float(scores.flat[part]) for part, sign in parts]
-    classes = last.classes_.tolist() if structure.labelled else None
-    shown = _names_of(task.additional_shapes, classes, graph)
-    values += [sign * float(additional[part]) for part, sign in joint]
-    own = [((shown[part], -1, None, sign * float(additional[part])), sign) for part, sign in joint if additional[part]]
-    entries += own
-    sides = [PREDICTED if sign > 0.0 else RIVAL for _, sign in entries]
-    entries = [entry for entry, _ in entries]
-    first = last._as_labels(first)
-    rival = last._as_labels(rival)
-    if structure.is_flat:
-        return Explanation(first, rival, float(sum(values)), _joined(entries, first))
-    return Explanation(first, rival, float(sum(values)), entries, sides)
-
-
-def _joined(entries, predicted):
-    """Return one entry for each source of a single label: its contributions to both labels together."""
-    totals = {}
-    for name, row, _, amount in entries:
-        totals[name, row] = totals.get((name, row), 0.0) + amount
-    return [(name, row, predicted, amount) for (name, row), amount in totals.items()]
-
-
-def _as_codes(last, structure, given):
-    """Return a structure as a user gives it in the form in which structures are encoded."""
-    if not structure.labelled:
-        return given
-    code = {label: i for i, label in enumerate(last.classes_.tolist())}
-    flat = structure.score_ndim == 1
-    labels = [given] if flat else given.tolist() if hasattr(given, "tolist") else list(given)
-    unknown = [label for label in labels if label not in code]
-    if unknown:
-        raise ValueError(f"against has the label {unknown[0]!r}, which is not in classes_")
-    return code[given] if flat else np.array([code[label] for label in labels])
-
-
-def _nonzero(signs):
-    """Return the parts in which two structures differ, with their signs; repeated parts are counted."""
-    return [(part, float(signs[part])) for part in np.flatnonzero(signs).tolist()]
-
-
-def _names_of(shapes, classes, graph=None):
-    """Return a name for each additional score, such as ``transitions[N, V]``, or ``pairs[u[0], u[1]]`` in a graph."""
-    ends = {} if graph is None else {factor.name: factor for factor in graph.scored if hasattr(factor, "n_pairs")}
-    names = []
-    for name, shape in shapes.items():
-        if isinstance(shape, dict):
-            names += [f"{name}.{own}" for own in _names_of(shape, classes)]
-        elif shape == ():
-            names.append(name)
-        elif name in ends:
-            names += [f"{name}[{a!r}, {b!r}]" for a, b in zip(ends[name].first, ends[name].second)]
-        else:
-            places = (
-                ", ".join(str(i if classes is None else classes[i]) for i in index) for index in np.ndindex(shape)
-            )
-            names += [f"{name}[{place}]" for place in places]
-    return names
-
-
-def _labels_of_parts(last, structure, X, graph):
-    """Return a function from the number of a part to its label: a name or, of several axes, its position."""
-    n_outputs = len(last._current.intercept)
-    if graph is not None:
-        return graph.describe
-    if structure.labelled:
-        classes = last.classes_.tolist()
-        return lambda part: classes[part % n_outputs]
-    if n_outputs > 1 or structure.score_ndim == 1:
-        return lambda part: part % n_outputs if n_outputs > 1 else None
-    shape = structure.scores_shape(tuple(X.grids[0].tolist()), 1)
-    return lambda part: str([int(i) for i in np.unravel_index(part, shape)])
-
-
-def _of_parts(last, X, scores, parts, names, varies, label_of):
-    """Return the contributions of features and intercepts, each with the sign of its part."""
-    rows = sparse.csr_array(X.values)
-    coef = last._current.coef
-    intercepts = last._current.intercept.tolist()
-    entries = []
-    for part, sign in parts:
-        row, output = divmod(part, len(intercepts))
-        x, weights = rows[[row]], coef[:, [output]]
-        weights = weights.toarray() if sparse.issparse(weights) else weights
-        products = x.data * weights[x.indices, 0]
-        label = label_of(part)
-        intercept = intercepts[output]
-        found = [(names[f], row, label, sign * p) for f, p in zip(x.indices.tolist(), products.tolist()) if p]
-        if intercept:
-            found.append(("intercept", row, label, sign * intercept))
-        if varies:
-            # Inference adds this to the linear score of a part if structures differ in their number of parts.
-            rest = float(scores.flat[part]) - float(products.sum()) - intercept
-            found.append(("size", row, label, sign * rest))
-        entries += [(entry, sign) for entry in found]
-    return entries
+    with nullcontext() if face.takes_rows else single_sample(model, x):
+        X = transformed_sample(steps, last, x, face.takes_rows)
+        names = check_feature_names(steps, last, feature_names, last.n_features_in_)
+        found = face.explain(X, against, names)
+    sides = None if found.sides is None else [PREDICTED if is_predicted else RIVAL for is_predicted in found.sides]
+    return Explanation(found.predicted, found.rival, found.difference, found.terms, sides, found.quantity)

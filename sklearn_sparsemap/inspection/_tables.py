@@ -178,7 +178,7 @@ def label_table(
     steps, last = unwrap_whole(model)
     if not hasattr(last, "label_table"):
         raise ValueError(f"label_table is for MultilabelLPSparseMAP; got {type(last).__name__}")
-    X = transformed_sample(steps, last, x)
+    X = transformed_sample(steps, last, x, is_row=True)
     names = check_feature_names(steps, last, feature_names, X.shape[1] if hasattr(X, "shape") else len(X[0]))
     rows = last.label_table(X, n_features, names)
     columns = [("label", object), ("source", object), ("name", object), ("amount", np.float64)]

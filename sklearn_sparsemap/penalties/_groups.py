@@ -95,38 +95,9 @@ class Groups:
         indptr = np.arange(n_groups + 1, dtype=np.int64)
         return cls(names, indptr, indptr[:-1], n_groups, group_of)
 
-    def _check(self, n_features=None):
-        """Raise ValueError unless all indices are within bounds, on which kernels rely.
-
-        Attributes may have been assigned, or read from a file.
-
-        Parameters
-        ----------
-        n_features : int, default=None
-            Required number of features.
-
-        Returns
-        -------
-        self : Groups
-        """
-        n_features = self.n_features if n_features is None else n_features
-        if not (
-            are_ends(self.group_indptr, len(self.group_atoms), self.n_groups)
-            and are_indices(self.group_atoms, self.n_atoms)
-            and are_indices(self.atom_of, self.n_atoms, n_features)
-            and are_indices(self.order, self.n_groups, self.n_groups)
-        ):
-            raise ValueError(f"the groups do not fit {n_features} features; make them again by as_groups")
-        return self
-
     @property
     def is_partition(self) -> bool:
         return len(self.group_atoms) == self.n_atoms
-
-    @property
-    def _group_of_entry(self):
-        """The group of each entry of `group_atoms`, also for penalties (`_training`) and estimators of groups."""
-        return np.repeat(np.arange(self.n_groups), np.diff(self.group_indptr))
 
     @cached_property
     def is_nested(self) -> bool:
@@ -182,7 +153,7 @@ class Groups:
             return of_atoms[self.group_atoms]
         # Groups may be empty, and differences of cumulative sums would lose small values.
         sums = np.zeros(self.n_groups, dtype=of_atoms.dtype)
-        np.add.at(sums, self._group_of_entry, of_atoms[self.group_atoms])
+        np.add.at(sums, group_of_entry(self), of_atoms[self.group_atoms])
         return sums
 
     def atom_norms(self, weights: Any) -> NDArray[np.float64]:
@@ -306,7 +277,7 @@ def as_groups(
     if isinstance(groups, Groups):
         if n_features is not None and groups.n_features != n_features:
             raise ValueError(f"the groups have {groups.n_features} features, but there are {n_features}")
-        built = groups._check()
+        built = check_groups(groups)
     elif isinstance(groups, GroupOrder):
         built = _from_order(groups.with_feature_names(feature_names), n_features, feature_groups)
     elif isinstance(groups, str):
@@ -449,7 +420,7 @@ def _from_order(order, n_features, feature_groups):
 def _describe_overlap(groups):
     n_groups_of_atom = np.bincount(groups.group_atoms, minlength=groups.n_atoms)
     atom = int((n_groups_of_atom > 1).argmax())
-    owners = groups._group_of_entry[groups.group_atoms == atom]
+    owners = group_of_entry(groups)[groups.group_atoms == atom]
     first, second = (groups.names[g] for g in owners[:2])
     features = np.flatnonzero(groups.atom_of == atom)
     where = f" in feature {features[0]}" if len(features) else ""
@@ -484,3 +455,34 @@ def _color_families(group_indptr, group_atoms, n_atoms):
         for a in own:
             taken[a] |= first_free
     return family
+
+
+def check_groups(groups, n_features=None):
+    """Raise ValueError unless all indices are within bounds, on which kernels rely.
+
+    Attributes may have been assigned, or read from a file.
+
+    Parameters
+    ----------
+    groups : Groups
+    n_features : int, default=None
+        Required number of features.
+
+    Returns
+    -------
+    groups : Groups
+    """
+    n_features = groups.n_features if n_features is None else n_features
+    if not (
+        are_ends(groups.group_indptr, len(groups.group_atoms), groups.n_groups)
+        and are_indices(groups.group_atoms, groups.n_atoms)
+        and are_indices(groups.atom_of, groups.n_atoms, n_features)
+        and are_indices(groups.order, groups.n_groups, groups.n_groups)
+    ):
+        raise ValueError(f"the groups do not fit {n_features} features; make them again by as_groups")
+    return groups
+
+
+def group_of_entry(groups):
+    """Return the group of each entry of `group_atoms` of `Groups`: int array."""
+    return np.repeat(np.arange(groups.n_groups), np.diff(groups.group_indptr))

@@ -9,7 +9,7 @@ import numpy as np
 from .._core.annotations import Any, ArrayLike, Mapping, NDArray
 from .._core.validation import check_choice, check_numbers, check_positive
 from ._group_weights import as_group_weights
-from ._groups import as_groups
+from ._groups import as_groups, check_groups
 from ._shrink import power_of_two, shrink_atoms, solve_overlapping
 
 _LARGEST = 1e100  # largest weight; squares of larger ones may overflow
@@ -251,7 +251,7 @@ class GroupLasso(Penalty):
         """
         check_positive("step", step, zero=True)
         weights = _check_weights(weights)
-        self._resolve(len(weights))[0]._check(len(weights))
+        check_groups(self._resolve(len(weights))[0], len(weights))
         return self._shrink(weights, step)
 
     def _shrink(self, weights, step):

@@ -118,9 +118,11 @@ class LabelCalibrationDisplay(Display):
         -------
         display : LabelCalibrationDisplay
         """
-        model = unwrap(estimator)[1]
-        # `_in_order` of the multilabel estimators reads names, and sorts named columns of y like `classes_`.
-        y = model._in_order(y) if hasattr(model, "_in_order") else y
+        # Only figures of estimators need kernels.
+        from ..estimators._face import face_of
+
+        face = face_of(unwrap(estimator)[1])
+        y = y if face is None else face.in_order(y)
         return cls.from_predictions(y, estimator.predict_proba(X), n_bins=n_bins, ax=ax)
 
     def plot(self, ax: Any = None) -> Self:

@@ -97,6 +97,9 @@ class ConformalCoverageDisplay(Display):
         -------
         display : ConformalCoverageDisplay
         """
+        # Only figures of estimators need kernels.
+        from ..conformal._conformal import list_sets
+
         of_parts = conformal.risk == "parts"
         coverages = []
         sizes = []
@@ -108,7 +111,7 @@ class ConformalCoverageDisplay(Display):
             coverages.append(covered.mean())
             size_of = _n_parts if of_parts else len
             # Cut lists do not change the median if fewer than half of them are cut.
-            sizes.append(np.median([size_of(each) for each in levelled._list_sets(X, groups)]))
+            sizes.append(np.median([size_of(each) for each in list_sets(levelled, X, groups)]))
             if not of_parts and 2 * np.count_nonzero(levelled.truncated_) >= len(covered):
                 cut.append(level)
             bands.append(_chance(level, len(levelled.nonconformity_), len(covered)))

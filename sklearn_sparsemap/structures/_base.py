@@ -116,6 +116,10 @@ class Structure(HasContent):
     is_slow : bool
         Whether a call of the oracle takes so long that `DecisionFocusedRegressor` trains over the solutions found so
         far.
+    decodes_stacks : bool
+        Whether `decode` also accepts an array with the slots of many structures of one shape, one a row.
+    decodes_alike : bool
+        Whether all structures are arrays of one shape, which `predict` of estimators then returns as one array.
     strict_encode : bool
         Whether `encode` refuses everything that is not a structure of the problem. If not, estimators check each true
         structure by calls of the oracle.
@@ -177,12 +181,8 @@ class Structure(HasContent):
     bound_message: Any = None
     # The rows of a sample, for the message about a wrong number of rows.
     _rows_of_samples = "this structure has one row for each part"
-    # Whether `decode` also accepts an array with the slots of many structures of one shape, one a row, as `inference`
-    # then passes it.
-    _decodes_stacks = False
-    # Whether all structures are arrays of one shape, which `predict` of estimators then returns as one array
-    # (`_training/_structure_task.py`).
-    _decodes_alike = False
+    decodes_stacks = False
+    decodes_alike = False
 
     @property
     def is_flat(self) -> bool:

@@ -94,7 +94,7 @@ class LinearProgram(CustomStructure):
     # Copies of the constraints, and these in whole numbers.
     _whole: tuple[list[Any], Any] | None = None
     strict_encode = True
-    _decodes_alike = True
+    decodes_alike = True
     no_marginals = "an integer program does not tell how to sum over all of its solutions"
 
     def __init__(

@@ -7,6 +7,7 @@
 import numpy as np
 
 from ...penalties import Groups, SparseGroupLasso
+from ...penalties._groups import group_of_entry
 
 # The factor into the dual ball is sought at these distances from 1: first the smallest one, then wider ones, then
 # between two of them. The bound depends on the distance, so that its relative error counts.
@@ -40,7 +41,7 @@ class GroupPenalty(SparseGroupLasso):
 
     def __init__(self, groups, group_weights, alpha, l1_ratio):
         super().__init__(groups, alpha, l1_ratio, group_weights)
-        self._group_of_entry = groups._group_of_entry
+        self._group_of_entry = group_of_entry(groups)
         n_atoms = np.diff(groups.group_indptr)
         # From small groups to large ones, so that the largest is written last.
         order = np.argsort(n_atoms[self._group_of_entry], kind="stable")

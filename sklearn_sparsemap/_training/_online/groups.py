@@ -8,6 +8,7 @@ from scipy import sparse
 
 from ..._core.jit import readonly
 from ...penalties._budget import disjoint_budget_factors, group_budget_factors
+from ...penalties._groups import check_groups
 from ...penalties._weight_budget import weight_budget_factors
 from .._curve import BoundedCurve, highest_of
 from .dense import N_RECORDS, N_SHRINKAGES, SINCE, SKIPPED, STEP, STOP
@@ -66,7 +67,7 @@ class GroupOptimizer(OnlineOptimizer):
     defers = False
 
     def __init__(self, groups, group_weights, n_outputs, n_additional, *, average, mira, columns=None):
-        if np.shape(group_weights) != (groups._check().n_groups,):
+        if np.shape(group_weights) != (check_groups(groups).n_groups,):
             raise ValueError(f"there are {np.size(group_weights)} weights for {groups.n_groups} groups")
         self.mira, self.columns, self._options, self._deferred, self._limit = mira, columns, None, None, _MAX_WEIGHTS
         self.source = groups
@@ -82,7 +83,7 @@ class GroupOptimizer(OnlineOptimizer):
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        self.source._check(len(self.store.features))
+        check_groups(self.source, len(self.store.features))
         self.group_weights = np.array(self.group_weights)
         self.sigma = np.array(self.sigma)
         self.held = np.array(self.held)

@@ -81,14 +81,14 @@ class OnlineOptimizer:
     columns : DuplicateColumns, default=None
         The merged columns of `model`.
 
-    `estimators/_state/optimizers.py` reads and sets `store` and `counters`, and reads `_first_state`, `average` and
+    `estimators/_state/optimizers.py` reads and sets `store` and `counters`, and reads `first_state`, `average` and
     `state_name`. `GroupOptimizer` replaces `_steps` and `_run_epoch`, and calls `_begin` and `_load`; the optimiser of
     mini-batches (`_training/_minibatch.py`) reads `_n_jobs`.
     """
 
     # The name of the optimiser in training states, and for users.
     state_name, name = "online", "AdaGrad"
-    _first_state = _FIRST_SQUARE
+    first_state = _FIRST_SQUARE
     # Whether several threads may take the steps for a sample together, each for some of the columns.
     _steps_by_columns = True
     # Number of samples whose scores are computed with the same weights.
@@ -100,14 +100,14 @@ class OnlineOptimizer:
         dense = np.concatenate([model.intercept, model.additional], dtype=model.coef.dtype)
         n_features, n_outputs = model.coef.shape
         if sparse.issparse(model.coef):
-            options = {"first_state": self._first_state, "average": bool(average), "shrinks": False}
+            options = {"first_state": self.first_state, "average": bool(average), "shrinks": False}
             self._begin(new_pairs(np.zeros(n_features, np.int32), 1, n_outputs, dense, **options), average)
             self._load(model.coef)
             return
         values = np.empty(len(dense) + model.coef.size, dense.dtype)
         values[: len(dense)], values[len(dense) :].reshape(model.coef.shape)[:] = dense, model.coef
         sums = np.zeros(len(values) if average else 0, values.dtype)
-        state = np.full_like(values, self._first_state)
+        state = np.full_like(values, self.first_state)
         self._begin(Dense(n_outputs, len(dense), values, sums, state, NEW_PACE.copy()), average)
         self.counters[FRONT] = len(values)
 
@@ -222,14 +222,14 @@ class OnlineOptimizer:
     def _fade(self, n_steps):
         """Let AdaGrad's sums of squared gradients count as at most `n_steps` steps, so that later steps are longer."""
         evidence, pace, sums = self.recency.state, self.store.pace, self.store.state
-        if evidence[FADING] <= n_steps or not self._first_state:
+        if evidence[FADING] <= n_steps or not self.first_state:
             return
         pace[FADED] *= 2.0 ** np.floor(np.log2(evidence[FADING] / n_steps))
         evidence[FADING] = n_steps
         if pace[FADED] > _LARGEST_UNIT:
             # Weights that were never learned keep their first state.
             used = sums[: self.counters[FRONT]]
-            np.maximum(used / pace[FADED], self._first_state, out=used)
+            np.maximum(used / pace[FADED], self.first_state, out=used)
             pace[FADED] = 1.0
 
     def _count_steps(self, task):
@@ -481,7 +481,7 @@ class MiraOptimizer(OnlineOptimizer):
     """1-best MIRA over a linear model, for the structured hinge loss; its methods are those of `OnlineOptimizer`."""
 
     state_name, name = "mira", "MIRA"
-    _first_state = 0.0
+    first_state = 0.0
     _steps_by_columns = False
 
     def configure(self, *, C, fit_intercept):

@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..._core.annotations import Any, ArrayLike, NDArray, Sequence
 from ..._core.blocks import blocks
 from ..._core.doc_link import DocLinkMixin
-from ..._core.indicators import as_indicator, in_order, label_sets, names_in, read_known
+from ..._core.indicators import read_known
 from ..._core.moments import view_of, whole
 from ..._core.pickles import PickleMixin
-from ..._core.ragged import RaggedArray
+from ..._core.ragged import RaggedArray, ragged_of_checked
 from ..._core.tables import by_samples
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive, keep_text
 from ..._training._label_task import LabelTask
@@ -29,15 +29,16 @@ from .._state.export import LearnedArraysMixin
 from .._state.fitted import TrainingStateMixin
 from .._structured.restrictions import explain_infeasible
 from .calibration import implications, make_coherent
-from .data import add_ancestors, read_indicator
+from .data import add_ancestors
 from .decisions import OLD_RULES, expected_cuts
-from .known import agree, read_known_labels
+from .face import LabelSetFace
+from .known import agree
+from .targets import OneLabelEach, SetOfLabelsEach
 
 DECISIONS = ("auto", "observed_sets", "expected_f1", "threshold", "map")
 MAP_TIME_LIMIT = 1.0  # seconds for the best label set of a sample; larger values leave fewer sets without a certificate
 # Largest duality gap, relative to 1 + the objective, that does not cause a warning in prediction.
 _INEXACT = 1e-6
-_ROUNDING = 1e-12  # largest term of log odds that explanations omit
 
 
 class LabelSetClassifier(
@@ -50,13 +51,10 @@ class LabelSetClassifier(
     held collections of names), `_loss`, `_sets` (`ObservedLabelSets` or None), `_rule` (the rule chosen by
     ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
 
-    In this folder, `solvers.py` calls `_evidence`, and reads `_single`, `_graph`, `_loss`, `_sets` and `_learned`;
-    `data.py` reads `_single`.
-
-    Other rooms use some private methods: `conformal/_samples.py` calls `_check_predict`, `_evidence` (by which it also
-    tells this estimator), `_finite`, `_in_order` and `_names_of`, and reads `_graph`, `_learned`, `_loss`, `_single`,
-    `_named` and `_calibration`; `inspection/_explain.py` calls `_explain`, and `plotting/_calibration.py` calls
-    `_in_order`. `estimators/_state/export.py` calls `_check_whole`.
+    In this folder, `solvers.py` calls `_evidence`, and reads `_targets`, `_graph`, `_loss`, `_sets` and `_learned`;
+    `data.py` and `new_labels.py` read `_single`, and `face.py` calls `_check_predict`, `_check_one`, `_evidence`,
+    `_finite`, `_shift`, `_choose`, `_marginals` and `_amounts`, and reads `_targets`, `_graph`, `_learned` and
+    `_calibration`. Other rooms see a fitted model by that face. `estimators/_state/export.py` calls `_check_whole`.
     """
 
     _fitted_mark = "_graph"
@@ -91,7 +89,7 @@ class LabelSetClassifier(
         self = whole(self)
         X = self._check_predict(X)
         scores = self._learned.model.scores(X)
-        return scores[:, 1] - scores[:, 0] if self._single and len(self.classes_) == 2 else scores
+        return self._targets.scores(scores)
 
     def predict_marginals(self, X: Any) -> NDArray[Any]:
         """Compute the marginal of each label.
@@ -173,7 +171,8 @@ class LabelSetClassifier(
         lists = self._observed_sets().likeliest(probabilities, self._current_threshold(), n_sets)
         if not self._named:
             return lists
-        return [[(self._names_of(labels > 0), p) for labels, p in likeliest] for likeliest in lists]
+        shown = self._targets.shown
+        return [[(shown(labels > 0), p) for labels, p in likeliest] for likeliest in lists]
 
     def predict(
         self,
@@ -218,22 +217,14 @@ class LabelSetClassifier(
         check_parameters(self, ["decision", "threshold"])
         if map_time_limit is not None:
             check_positive("map_time_limit", map_time_limit)
-        if known is not None and self._single:
-            raise ValueError("known is for label sets, and y had one label for each sample; leave it at None")
-        known = None if known is None else read_known_labels(known, self.classes_, X.shape[0], self._in_order)
+        known = None if known is None else self._targets.read_known(known, X.shape[0])
         chosen = self._choose(self._learned.model, X, map_time_limit, warn=True, known=known)
-        if self._single:
-            return self.classes_[chosen.argmax(axis=1)]
-        if not (self._named if names is None else names):
-            return chosen.astype(np.int64)
-        named = np.empty(len(chosen), object)
-        for i, row in enumerate(chosen):
-            named[i] = self._names_of(row)
-        return named
+        return self._targets.decode(chosen, names)
 
-    def _names_of(self, labels):
-        """Return the names of the labels that are on in a bool array of shape (n_labels,)."""
-        return tuple(self.classes_[labels].tolist())
+    @property
+    def _targets(self):
+        """The form of the targets."""
+        return OneLabelEach(self.classes_) if self._single else SetOfLabelsEach(self.classes_, self._named)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the subset accuracy: the fraction of samples whose labels are all correct.
@@ -257,11 +248,9 @@ class LabelSetClassifier(
         if np.ndim(filled) == 2:
             filled = filled if sparse.issparse(filled) else np.asarray(filled)
             filled, known = add_ancestors(filled, self._fitted("_graph").constraints, known)
-        if self._single:
-            return super().score(X, keep_text(filled), sample_weight)
         predicted = self.predict(X, names=False)
         if known is None:
-            return accuracy_score(filled, predicted, sample_weight=sample_weight)
+            return accuracy_score(keep_text(filled), predicted, sample_weight=sample_weight)
         if predicted.shape != known.shape:
             raise ValueError(f"y has shape {known.shape}, but {predicted.shape} labels are predicted")
         right = ((predicted == np.asarray(filled)) | ~known).all(axis=1)
@@ -274,19 +263,18 @@ class LabelSetClassifier(
         """
         graph = self._graph
         task = LabelTask(graph, self._loss, map_time_limit=map_time_limit)
-        if self._single or self.decision == "map":
-            # SparseMAP's regulariser subtracts 1/2 for each predicted label.
-            cost = 0.5 if self._loss == "sparsemap" and not self._single else 0.0
+        if self._targets.rule(self.decision) == "map":
+            shift = self._shift("map")
             chosen = np.concatenate(
                 [
-                    task.predict(self._finite(model.scores(X[rows])) - cost, model.additional, self.n_jobs)
+                    task.predict(self._finite(model.scores(X[rows])) + shift, model.additional, self.n_jobs)
                     for rows in blocks(X.shape[0], graph.n_labels)
                 ]
             )
 
             def best(graph, rows):
                 task = LabelTask(graph, self._loss, map_time_limit=map_time_limit)
-                return task.predict(model.scores(X[rows]) - cost, model.additional, self.n_jobs)
+                return task.predict(model.scores(X[rows]) + shift, model.additional, self.n_jobs)
 
             return chosen if known is None else agree(chosen, known, graph, self.classes_, best)
         probabilities = self._probabilities(self._evidence(model, X, warn, marginals))
@@ -308,6 +296,17 @@ class LabelSetClassifier(
         if len(wrong):
             chosen[wrong] = best(graph, wrong)
         return chosen if known is None else agree(chosen, known, graph, self.classes_, best)
+
+    def _shift(self, argmax):
+        """Return the constant to add to scores, so that a kind of inference agrees with the loss of the model.
+
+        SparseMAP's regulariser subtracts 1/2 for each label, and those of the other losses nothing. If all structures
+        have one label, no constant has an effect.
+        """
+        return 0.5 * self._graph.varies * ((argmax == "sparsemap") - (self._loss == "sparsemap"))
+
+    def _face(self) -> LabelSetFace:
+        return LabelSetFace(self)
 
     @property
     def decision_(self) -> str:
@@ -475,81 +474,6 @@ class LabelSetClassifier(
             terms.append(("label", other, float(self.edge_scores_[e] * marginals[other])))
         return terms
 
-    def _explain(self, X, against, feature_names):
-        """Return the predicted labels of one sample, other labels, and terms of the difference of their log odds.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (1, n_features)
-        against : object
-            Other labels as `fit` takes them. None means those with the highest sum of log odds.
-        feature_names : list of str
-
-        Returns
-        -------
-        predicted, rival : tuple of names, or names
-        difference : float
-        terms : list of (name, label, whether it is predicted, amount)
-        """
-        X = self._check_one(X)
-        network = self._learned.model
-        calibration = self._calibration
-        labels = self.classes_.tolist()
-        evidence = self._evidence(network, X)
-        (odds,) = calibration.log_odds(evidence)
-        (predicted,) = self._choose(network, X)
-        rival = self._rival(odds, predicted) if against is None else self._as_labels(against)
-        row = sparse.csr_array(X)
-        marginals = self._marginals(network, X)[0] if len(self.edges_) else None
-
-        def name_of(source, name):
-            names = {"feature": feature_names, "label": [f"edge[{label}]" for label in labels]}
-            return names[source][name] if source in names else name or source
-
-        terms = []
-        for j in np.flatnonzero(predicted != rival).tolist():
-            sign = 1.0 if predicted[j] else -1.0
-            slope = calibration.slopes[j]
-            offset = calibration.offsets[j]
-            own = self._amounts(row, j, marginals)
-            found = [(name_of(source, name), slope * a) for source, name, a in own if source != "intercept"]
-            # The intercept of a score and the offset of its calibration mostly cancel, so they are a single term.
-            found.append(("intercept", offset + slope * sum(a for source, _, a in own if source == "intercept")))
-            # Under a hierarchy, the scores of related labels are averaged. Large log odds grow slowly.
-            found.append(("rules", slope * (evidence[0, j] - sum(a for _, _, a in own))))
-            found.append(("calibration", odds[j] - (slope * evidence[0, j] + offset)))
-            found = [(name, float(sign * amount)) for name, amount in found if abs(amount) > _ROUNDING]
-            terms += [(name, labels[j], bool(predicted[j]), amount) for name, amount in found]
-        difference = float(odds @ predicted - odds @ rival)
-        return self._shown(predicted), self._shown(rival), difference, terms
-
-    def _rival(self, odds, predicted):
-        """Return the set with the highest sum of log odds that satisfies all constraints, except the predicted set."""
-        graph = self._graph
-        if len(graph.edges):
-            graph = LabelGraph(graph.n_labels, graph.edges[:0], graph.constraints)
-        for labels in graph.n_best(odds, np.zeros(0), 2):
-            if (labels != predicted).any():
-                return labels
-        raise ValueError("there are no other labels that satisfy the constraints, and nothing to compare with")
-
-    def _as_labels(self, against):
-        """Return labels of one sample, as `fit` takes them, as a bool array of shape (n_labels,)."""
-        if self._single:
-            chosen = self.classes_ == against
-        else:
-            rows = self._in_order([against])
-            rows = read_indicator(rows if sparse.issparse(rows) else np.asarray(rows)).toarray()
-            chosen = rows[0] > 0.0 if rows.shape == (1, len(self.classes_)) else np.zeros(0, bool)
-            if len(chosen) and self._graph.violated(rows)[0]:
-                raise ValueError(f"against violates the constraints {[c for c, _ in self._graph.constraints]}")
-        if len(chosen) != len(self.classes_) or (self._single and not chosen.any()):
-            raise ValueError(f"against is {against!r}; it must be labels in classes_, in the form that fit takes")
-        return chosen
-
-    def _shown(self, labels):
-        return self.classes_.tolist()[labels.argmax()] if self._single else self._names_of(labels)
-
     def _check_one(self, x):
         """Return a single sample, checked as those of `predict`."""
         X = self._check_predict(x)
@@ -596,16 +520,7 @@ class LabelSetClassifier(
 
     def _in_order(self, y):
         """Return label sets as an indicator matrix, with named columns in the order of `classes_`."""
-        if self._single:
-            return y
-        samples = label_sets(y)
-        if samples is None and self._named:
-            # Lists of numbers hold names if the model knows these.
-            samples = label_sets(y, named=True)
-            samples = None if samples is None or names_in(samples).keys() - {*self.classes_.tolist()} else samples
-        if samples is not None:
-            return as_indicator(samples, self.classes_, "the labels that the model was fitted with")
-        return in_order(y, self.classes_, fitted=True)
+        return self._targets.in_order(y)
 
     def _fitted(self, name):
         check_is_fitted(self)
@@ -618,7 +533,7 @@ class LabelSetClassifier(
         check_parameters(self, ["n_jobs"])
         self._check_whole()
         X = validate_data(self, check_matrix(X), accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-        check_magnitude(RaggedArray._of_checked(X, np.arange(X.shape[0] + 1)))
+        check_magnitude(ragged_of_checked(X, np.arange(X.shape[0] + 1)))
         return X
 
     def _check_whole(self):

@@ -647,14 +647,15 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         if task.known is not None:
             whole = np.flatnonzero(task.known.all(axis=1))
             gold, weights = gold[whole], weights[whole]
-        self._sets = None if self._single or not weights.any() else ObservedLabelSets.of_samples(gold, weights)
+        keeps = self._graph.varies and weights.any()
+        self._sets = ObservedLabelSets.of_samples(gold, weights) if keeps else None
         if rule is None:
             # With unknown labels, the fully known samples are few and not representative.
             rule = "expected_f1" if self._sets is None or task.known is not None else "observed_sets"
         self._rule = rule
 
     def _tunes_threshold(self):
-        return self.threshold == "auto" and self.decision != "map" and not self._single
+        return self.threshold == "auto" and self._targets.rule(self.decision) != "map"
 
     def _choose_rule(self, held_out):
         """Return the best threshold, the rule, and the mean example F1 on held-out samples; see `Tuning`.

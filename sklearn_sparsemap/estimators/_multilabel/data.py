@@ -1,7 +1,4 @@
-"""Training samples of label sets: their checks, the label graph, and their folds.
-
-Used by `conformal`.
-"""
+"""Training samples of label sets: their checks, the label graph, and their folds."""
 
 import numpy as np
 from scipy import sparse
@@ -13,7 +10,7 @@ from sklearn.utils.validation import validate_data
 from ..._core.blocks import blocks, dense
 from ..._core.indicators import as_indicator, in_order, label_sets, names_in
 from ..._core.ordering import sorted_set
-from ..._core.ragged import RaggedArray
+from ..._core.ragged import RaggedArray, ragged_of_checked
 from ..._core.tables import column_names, rows_of
 from ..._core.validation import check_magnitude, check_matrix, first_of, keep_text, name_array
 from ...factors._hierarchy import Hierarchy, close_upwards
@@ -69,7 +66,7 @@ def validate_samples(estimator, X, y, *, reset, classes=None, partial=False, has
     check_target(y, _SEVERAL_LABELS)
     checks = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "multi_output": True}
     X, y = validate_data(estimator, check_matrix(X), keep_text(y), reset=reset, **checks)
-    X = RaggedArray._of_checked(X, np.arange(X.shape[0] + 1))
+    X = ragged_of_checked(X, np.arange(X.shape[0] + 1))
     check_magnitude(X)
     fitted = None if reset else estimator.classes_
     is_indicator = (not partial and classes is not None) or estimator.constraints or is_table

@@ -7,7 +7,6 @@ import numpy as np
 from scipy import sparse
 
 from ..._core.indicators import column_names
-from ...inference._labels import LabelGraph, OneLabel
 from .._structured.data import codes_of, label_array, sorted_labels
 from .calibration import Calibration
 from .data import read_constraints
@@ -56,10 +55,7 @@ def _grow(estimator, labels):
     if old.single:
         calibration.slopes[:] = old.slopes[0]
     calibration.slopes[positions], calibration.offsets[positions] = old.slopes, old.offsets
-    if old.single:
-        graph = OneLabel(n_labels)
-    else:
-        graph = LabelGraph(n_labels, positions[graph.edges], read_constraints(estimator.constraints, names))
+    graph = graph.grown(n_labels, positions, read_constraints(estimator.constraints, names))
     if graph.constraints:
         graph.check_feasible()
     if sets is not None:

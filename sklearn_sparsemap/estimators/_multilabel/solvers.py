@@ -111,7 +111,7 @@ class NetworkComparison:
         part = linear.task.take(train)
         part.weights = relative(part.weights)
         self.learner = epochs_of(estimator, X[train], part, AUTO_HIDDEN, check_random_state(_TWIN_SEED))
-        self.sets = None if estimator._single else sets
+        self.sets = sets
         self.n_done = 0
         self.n_first = int(np.clip(np.ceil(_COMPARED_VISITS / len(train)), *_COMPARED_EPOCHS))
 
@@ -219,6 +219,8 @@ class LBFGSCrossValidation:
         self.gold = self.task.gold
         self.task.gold = self.task.gold.astype(bool).toarray()
         self.training_part = self.task
+        # The rows of samples with unknown labels are not their label sets.
+        self._keeps_sets = estimator._graph.varies and self.task.known is None
         self.tol = _LBFGS_TOL if estimator.tol is None else estimator.tol
         max_iter = _LBFGS_MAX_ITER if estimator.max_iter is None else estimator.max_iter
         self._new_learner = partial(LBFGSLearner, expand=_as_network, max_iter=max_iter, n_jobs=estimator.n_jobs)
@@ -287,15 +289,14 @@ class LBFGSCrossValidation:
     def finish(self):
         """Choose the rule of decision="auto" and, if it is "auto", the threshold of the fitted estimator."""
         estimator = self.estimator
-        if estimator._tunes_threshold() or (self.folds and not estimator._single and self.task.known is None):
+        if estimator._tunes_threshold() or (self.folds and self._keeps_sets):
             estimator.threshold_, estimator._rule, _ = estimator._choose_rule(self.held_out_folds())
 
     def held_out_folds(self):
         """Yield the held-out samples of each fold, as `_choose_rule` takes them; without folds, all samples."""
         task = self.task
         for train, held in self.folds:
-            # The rows of samples with unknown labels are not their label sets.
-            sets = ObservedLabelSets.of_samples(self.gold[train], task.weights[train]) if task.known is None else None
+            sets = ObservedLabelSets.of_samples(self.gold[train], task.weights[train]) if self._keeps_sets else None
             yield self.evidence[held], task.take(held), sets
         if not self.folds:
             yield self.estimator._evidence(self.estimator._learned.model, self.X.values), task, None
@@ -382,7 +383,7 @@ class AdamTraining:
             train, held = folds[0]
             part = whole.take(train)
             task = whole.take(held)
-            sets = None if estimator._single else ObservedLabelSets.of_samples(part.gold, part.weights)
+            sets = ObservedLabelSets.of_samples(part.gold, part.weights) if estimator._graph.varies else None
             twin = epochs_of(estimator, X[train], _for_epochs(part), self.hidden, check_random_state(_TWIN_SEED))
             for k in range(estimator.n_iter_):
                 report(estimator, "calibration, epoch", k + 1, estimator.n_iter_)
@@ -416,15 +417,8 @@ class AdamTraining:
                 f"early stopping would hold out the fraction {fraction!r} of the samples, which is all {n}; hold out a "
                 "smaller fraction, or use more samples"
             )
-        single = self.estimator._single
-        counts = np.bincount(gold.indices, minlength=gold.shape[1]) if single else np.zeros(1)
-        can_stratify = single and counts[counts > 0].min() > 1 and (counts > 0).sum() <= min(n_held, n - n_held)
-        return train_test_split(
-            np.arange(n),
-            test_size=fraction,
-            random_state=rng.randint(2**31 - 1),
-            stratify=gold.indices if can_stratify else None,
-        )
+        strata = self.estimator._targets.strata(gold, n_held)
+        return train_test_split(np.arange(n), test_size=fraction, random_state=rng.randint(2**31 - 1), stratify=strata)
 
 
 def _for_epochs(task):

@@ -1,6 +1,6 @@
 """Averages of training states: parameter mixing.
 
-Used by `distributed`.
+Used by `estimators`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Conversion between optimisers and the arrays of a `TrainingState`.
 
-Used by `distributed` and `estimators/_structured`.
+Used by `estimators` and `estimators/_structured`.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..._training._online.recency import Recency
 _LINEAR = {cls.state_name: cls for cls in (OnlineOptimizer, MiraOptimizer, LinearMinibatchOptimizer)}
 _WITH_SQUARES = ("online", "minibatch")
 # Values in a slot of weights that no step has changed, if not zero.
-BLANK = {"squares": OnlineOptimizer._first_state}
+BLANK = {"squares": OnlineOptimizer.first_state}
 
 
 def read_optimizer(optimizer):
@@ -122,7 +122,7 @@ def _read_store(optimizer):
     counters = {name: int(optimizer.counters[place]) for place, name in _COUNTERS.items()}
     clock = optimizer.clock
     if isinstance(store, Dense):
-        indices, at, scale, so_far = _touched_of(store, optimizer._first_state, clock)
+        indices, at, scale, so_far = _touched_of(store, optimizer.first_state, clock)
     else:
         indices, at, scale, so_far = _pairs_of(store, clock)
     dtype = store.values.dtype

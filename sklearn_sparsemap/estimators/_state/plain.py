@@ -13,6 +13,7 @@ from ..._core.plain import Form, add_form, by_constructor
 from ..._training._curve import BoundedCurve, mean_of
 from ..._training._data import LinearModel
 from ..._training._network import Network
+from ...factors._hierarchy import parents_of
 from ...inference._labels import LabelGraph, OneLabel
 from .._multilabel.calibration import Calibration
 from .._multilabel.decisions import GRID, OLD_RULES, ObservedLabelSets, Tuning
@@ -30,8 +31,7 @@ def _arguments_of_program(program):
 
 
 def _arguments_of_hierarchy(hierarchy):
-    entries = dict(hierarchy.entries)
-    return {"parents": entries if hierarchy._is_dict else list(entries.values())}
+    return {"parents": parents_of(hierarchy)}
 
 
 def _arguments_of_order(order):

@@ -1,6 +1,6 @@
 """TrainingState: the state of a training, as arrays that can be stored, sent, and averaged.
 
-Used by `distributed`.
+Used by `estimators`.
 """
 
 from __future__ import annotations

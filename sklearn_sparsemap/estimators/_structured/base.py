@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,13 +26,11 @@ from ..._core.validation import (
     check_same_length,
     check_sample_weight,
     check_scores,
-    keep_text,
 )
 from ..._training._partial_task import PartialTask
 from ..._training._scores import linear_scores
 from ..._training._structure_task import UNKNOWN, StructureTask, object_array
 from ..._training._task import agreement_score
-from ...inference import marginal_inference, sparsemap
 from ...inference._graph.map import MAP_TIME_LIMIT
 from ...inference._problems import batch_of
 from ...inference._sampling import draw_structures
@@ -41,24 +39,22 @@ from .._failures import in_turn, warn_of_gaps, warn_user
 from .._state.export import LearnedArraysMixin
 from .._state.fitted import FittedState
 from .data import (
-    SEVERAL_LABELS,
     check_coef,
     check_features,
-    check_target,
     check_training_data,
     check_weights,
-    codes_of,
     combine_weights,
-    flatten_labels,
     rows_only,
     split_step_weights,
     with_empty,
     without_empty,
     without_violations,
 )
+from .face import StructuredFace
 from .few import predict_few
 from .graph_builder import resolve_structure
 from .restrictions import TransitionMask, check_known_length, explain_infeasible, forbid_others
+from .targets import targets_of
 
 
 def _has_proba(estimator):
@@ -95,11 +91,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     call `_training_data`, `_begin`, `_samples_to_score` and `_agreement`. `new_labels.py` calls `_check_whole` and
     `_transition_mask`, `penalty.py` calls `_agreement`, and `data.py` reads `_learned` and `_dtype`.
 
-    Other rooms use some private methods: `conformal` and `inspection/_explain.py` call `_check_predict`,
-    `_check_gibbs` (by which they also tell these estimators), `_as_labels` and `_no_labels`, and read `_current` and
-    `_structure`. `conformal` also calls `_task` and `_scores`, and reads `_learned`; `inspection/_explain.py` calls
-    `_infer`.
-    `plotting/_graphs/factor_graph.py` calls `_check_predict` and `_task`.
+    Other rooms see a fitted model by its face (`face.py`), which calls `_check_predict`, `_check_gibbs`, `_task`,
+    `_scores`, `_read_gold` and reads `_structure` and `_learned`.
     `estimators/_learners.py` calls `_check_whole`, `_check_task` and `_check_same_structure`,
     `estimators/_state/export.py` calls `_check_whole`, and `distributed/_phases.py` sets `_learned_columns`.
     """
@@ -220,7 +213,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             marginals, gaps, objectives = task.marginals(scores, additional, self.n_jobs)
             if gaps is not None:
                 warn_of_gaps(gaps, objectives)
-            return marginals
+            return task.in_shapes(marginals)
 
         argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
         no_rows = np.zeros((0, len(self._learned.model.intercept)))
@@ -273,20 +266,12 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         """
         self = whole(self)
         known = None if known is None else by_samples(known, X, "known")
-        structure, X = self._check_predict(X)
+        _, X = self._check_predict(X)
 
         def run(task, scores, additional):
-            if structure.uses_graphs:
-                distributions, gaps, objectives = task.distributions(scores, additional, self.n_jobs)
-                warn_of_gaps(gaps, objectives)
-                return distributions
-            scores, additional = _by_sample(task, scores, additional)
-            results = sparsemap(structure, scores, n_jobs=self.n_jobs, **additional)
-            warn_of_gaps(results.gap, results.objective)
-            return [
-                [(self._as_labels(s), weight) for s, weight in zip(result.structures, result.weights.tolist())]
-                for result in results
-            ]
+            distributions, gaps, objectives = task.distributions(scores, additional, self.n_jobs)
+            warn_of_gaps(gaps, objectives)
+            return [[(self._as_labels(s), weight) for s, weight in own] for own in distributions]
 
         return self._infer(X, "sparsemap", known, run, [(self._no_labels(), 1.0)])
 
@@ -352,8 +337,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             return [-loss for loss, _ in pairs]
 
         def log_partitions(task, scores, additional):
-            scores, additional = _by_sample(task, scores, additional)
-            return marginal_inference(structure, scores, n_jobs=self.n_jobs, **additional).log_partition
+            return task.log_partitions(scores, additional, self.n_jobs)
 
         # Known entries, and gold structures of the loss, are those of y.
         with naming(known="y", gold="y"):
@@ -457,20 +441,11 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         weights : array of shape (n_samples,)
             Of the samples with rows.
         """
-        if structure.is_flat:
-            check_target(y, SEVERAL_LABELS)
-            y = column_or_1d(keep_text(y))
-        check_same_length(X, y)
+        gold = self._read_gold(y, X.lengths)
         step_weights = None
         if sample_weight is not None:
             sample_weight, step_weights = split_step_weights(sample_weight, structure, X.lengths)
         weights = check_sample_weight(sample_weight, len(X))
-        if structure.labelled:
-            # Labels that are not in `classes_` are never predicted.
-            labels = y.tolist() if structure.is_flat else flatten_labels(y, X.lengths)
-            y = codes_of(labels, self.classes_, unknown=not structure.is_flat)
-        else:
-            y = object_array(list(y))
         if not X.indptr[-1]:
             raise ValueError(
                 "no sample has a step, so there is nothing to score (all labels of y are None, or there are none); "
@@ -479,7 +454,11 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         task = self._task(X)
         if step_weights is not None:
             task.step_weights = step_weights
-        return task, X, y, weights[X.lengths > 0]
+        return task, X, gold, weights[X.lengths > 0]
+
+    def _read_gold(self, y, lengths):
+        """Return gold structures in the internal form; the codes of labels that are not in `classes_` are -1."""
+        return targets_of(self._structure).read(y, lengths, vars(self).get("classes_"))
 
     def _agreement(self, task, X, gold, weights, model):
         """Return the agreement of a model's predictions with samples in the form that `_samples_to_score` returns."""
@@ -565,7 +544,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
     def _names_of_outputs(self):
         """Return the labels as a list, or the numbers of the rows of `coef_` if they are no labels."""
-        return self.classes_.tolist() if self._structure.labelled else list(range(len(self._current.intercept)))
+        n_outputs = len(self._current.intercept)
+        return targets_of(self._structure).names_of_outputs(vars(self).get("classes_"), n_outputs)
 
     def _feature_names(self):
         return getattr(self, "feature_names_in_", range(self.n_features_in_))
@@ -648,6 +628,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
                 f"loss={self._latest_loss!r})"
             )
 
+    def _face(self) -> StructuredFace:
+        return StructuredFace(self)
+
     def _task(self, X):
         """Return the task of the samples to predict that have rows."""
         structure = self._structure
@@ -682,11 +665,11 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
     def _as_labels(self, structure):
         """Return a structure of codes in the form of `predict`."""
-        return self.classes_[structure] if self._structure.labelled else structure
+        return targets_of(self._structure).named(structure, vars(self).get("classes_"))
 
     def _no_labels(self):
         """Return the label sequence of a sample without steps; None for other structures, which are never empty."""
-        return self.classes_[:0] if self._structure.labelled else None
+        return targets_of(self._structure).nothing(vars(self).get("classes_"))
 
     def _predict_codes(self, task, X, model, known=None):
         """Return the predicted structures in the internal form."""

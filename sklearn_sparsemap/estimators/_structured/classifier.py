@@ -51,6 +51,7 @@ from .graph_builder import resolve_structure
 from .new_labels import add_labels
 from .penalty import choose_penalty
 from .stream import LinearStructuredClassifier
+from .targets import targets_of
 
 if TYPE_CHECKING:
     from ...factors import FactorGraph
@@ -591,7 +592,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def _hold_out(self, structure, X, gold, task):
         """Split off the held-out samples; return X, gold and task of the others, and arguments of `_validation`."""
         rng = check_random_state(self.random_state)
-        train, held = hold_out(self, len(X), rng, gold if structure.is_flat else None)
+        train, held = hold_out(self, len(X), rng, targets_of(structure).strata(gold))
         X_held = X[held]
         gold_held = gold[held]
         held_task = task.take(held)

@@ -3,7 +3,7 @@
 Features become a `RaggedArray` with one row of features for each label or part. Labels, which are hashable objects,
 become integer codes. Label sequences without steps are left out of training, and their predictions are empty.
 
-Used by `conformal` and `estimators/_multilabel`.
+Used by `estimators/_multilabel`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_feature_names, validate_data
 
 from ..._core.errors import Place, SampleError
 from ..._core.ordering import sorted_set
-from ..._core.ragged import RaggedArray
+from ..._core.ragged import RaggedArray, ragged_of_checked
 from ..._core.validation import (
     IGNORED,
     are_empty,
@@ -131,7 +131,7 @@ def check_training_data(estimator, structure, X, y, *, reset=True, classes=None,
     if structure.is_flat:
         return X, encode_labels(labels, classes, X.indptr), classes
     check_padding(labels, X.lengths)
-    return X, RaggedArray._of_checked(encode_labels(labels, classes, X.indptr, unknown), X.indptr), classes
+    return X, ragged_of_checked(encode_labels(labels, classes, X.indptr, unknown), X.indptr), classes
 
 
 def _check_flat(estimator, X, y, reset, dtype):
@@ -165,7 +165,7 @@ def _check_rows(estimator, structure, X, dtype, *, reset, allow_empty=False):
 def _one_row_each(values, dtype):
     """Return each row as a sample. Dense rows are converted to `dtype`; sparse rows are not copied."""
     values = values if sparse.issparse(values) else values.astype(dtype, copy=False)
-    return RaggedArray._of_checked(values, np.arange(values.shape[0] + 1))
+    return ragged_of_checked(values, np.arange(values.shape[0] + 1))
 
 
 def _flat_rows(X):
@@ -385,7 +385,7 @@ def without_violations(X, gold, task, stream=False):
 
 def rows_only(X):
     """Return a RaggedArray without the samples that have no rows; the rows are not copied."""
-    return RaggedArray._of_checked(X.values, np.unique(X.indptr))
+    return ragged_of_checked(X.values, np.unique(X.indptr))
 
 
 def with_empty(X, results, of_empty):

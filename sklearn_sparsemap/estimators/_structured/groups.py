@@ -13,6 +13,7 @@ from ..._core.moments import whole
 from ..._core.ragged import RaggedArray
 from ..._core.tables import as_mapping
 from ...penalties import GroupOrder, as_group_weights, as_groups
+from ...penalties._groups import group_of_entry
 from .._failures import warn_user
 
 # Approximate memory of training in bytes, for each column and for each group.
@@ -117,7 +118,7 @@ class GroupsMixin:
         gone = np.ones(groups.n_groups, bool)
         gone[self.selected_groups_] = False
         dead = np.zeros(groups.n_atoms, bool)
-        dead[groups.group_atoms[gone[groups._group_of_entry]]] = True
+        dead[groups.group_atoms[gone[group_of_entry(groups)]]] = True
         mask = ~dead[groups.atom_of]
         return np.flatnonzero(mask) if indices else mask
 

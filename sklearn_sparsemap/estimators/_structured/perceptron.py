@@ -28,6 +28,7 @@ from ..._training._online.groups import PAPER_SCHEDULE, GroupOptimizer
 from ...losses import LOSSES
 from ...losses._fenchel_young import Inference
 from ...penalties import Groups
+from ...penalties._groups import check_groups
 from ...structures import Structure
 from .._failures import check_finite_loss, commit_if, in_turn, restore_on_error, warn_of_inference, warn_user
 from .._learners import make_epoch, partial_fit_minibatch, relative, weigh_by_visits
@@ -487,7 +488,7 @@ default=None
         self._check_whole()
         if X is None:
             return None, None
-        classes = self.classes_ if structure.labelled else None
+        classes = vars(self).get("classes_")
         X, _, _, task = self._training_data(structure, X, y, sample_weight, reset=False, classes=classes)
         self._check_task(task).weights = relative(task.weights)
         if sample_weight is not None:
@@ -613,7 +614,7 @@ default=None
         """Return an optimiser that starts from the current model."""
         model = self._learned.model
         n_features, n_outputs, n_additional = model.sizes
-        self.groups_._check(n_features)
+        check_groups(self.groups_, n_features)
         optimizer = self._new_optimizer(n_outputs, n_additional)
         optimizer.load(model, self._learned.final["shrunk"])
         return optimizer

@@ -1,6 +1,6 @@
 """Restrictions of structures: constraints on successive labels, and partially known structures to complete.
 
-Used by `conformal` and `estimators/_multilabel`.
+Used by `estimators/_multilabel`.
 """
 
 from contextlib import contextmanager

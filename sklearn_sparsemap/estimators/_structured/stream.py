@@ -1,11 +1,12 @@
 """The base class of linear structured estimators that also learn from streams and partitions of data."""
 
 from ..._core.validation import IGNORED
-from .._partitions import PartitionsMixin, flat_labels
+from .._partitions import PartitionsMixin
 from .._state.fitted import TrainingStateMixin
 from .base import LinearStructuredModel
 from .data import given_classes
 from .graph_builder import resolve_structure
+from .targets import targets_of
 
 
 class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStructuredModel):
@@ -53,4 +54,4 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStru
     # `_partitions.py`, `estimators/_selection/path.py` and `distributed/_rounds.py` call this method.
     def _labels_in(self, y):
         """Return the labels that occur as the keys of a dict; None if structures are not made of labels."""
-        return dict.fromkeys(flat_labels(y)) if resolve_structure(self.structure).labelled else None
+        return targets_of(resolve_structure(self.structure)).labels_in(y)

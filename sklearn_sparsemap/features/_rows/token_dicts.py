@@ -11,7 +11,7 @@ from scipy import sparse
 from ..._core.annotations import Any, DTypeLike, NDArray
 from ..._core.indices import are_indices
 from ..._core.jit import readonly
-from ..._core.ragged import RaggedArray
+from ..._core.ragged import RaggedArray, ragged_of_checked
 from ..._core.validation import POSITIVE_INT, Number
 from .._base import BaseVectorizer
 from .._fields import hash_values
@@ -172,7 +172,7 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
             return None
         rows = sparse.csr_array(found[:3], shape=(len(found[2]) - 1, len(column_of)))
         rows.has_canonical_format = True
-        rows = RaggedArray._of_checked(rows, found[3])
+        rows = ragged_of_checked(rows, found[3])
         rows.groups, rows.group_names = self.groups_, self.template_names_
         return rows
 

@@ -1,4 +1,7 @@
-"""The result of inference in a factor graph."""
+"""The result of inference in a factor graph.
+
+Used by `inference/_graph` and `plotting`.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +60,7 @@ class LPSparseMAPResult:
 
     def __init__(self, problem, solution, tol, again):
         # Problem and solution are batches of one sample; for `again` see `GraphJacobian`. A warm start
-        # (`inference/_graph/problems.py`) reads `_layout`, `_joint`, `_multipliers` and `_links`, and
-        # `plotting/_graphs/factor_graph.py` reads `_layout` and `_problem`.
+        # (`inference/_graph/problems.py`) reads `_layout`, `_joint`, `_multipliers` and `_links`.
         self._problem, self._solution, self._layout = problem, solution, problem.layout
         self._tol, self._again = tol, again
         self._u, self._joint, self._multipliers, self._links, statistics = (array[0] for array in solution)
@@ -156,3 +158,11 @@ class LPSparseMAPResult:
     def _repr_html_(self):
         names = ("objective", "gap", "residual", "n_iter", "integral", "converged")
         return as_html("LPSparseMAPResult", attributes(self, *names))
+
+
+def graph_and_pairs(result):
+    """Return the factor graph of an `LPSparseMAPResult`, and the scores of its pairs: list; None for other results."""
+    if not isinstance(result, LPSparseMAPResult):
+        return None
+    arrays = result._layout.arrays
+    return result._layout.graph, result._problem.additional[0][arrays.additional_ptr[arrays.pairs]].tolist()

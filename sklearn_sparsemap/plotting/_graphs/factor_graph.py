@@ -104,13 +104,15 @@ class FactorGraphDisplay(Drawing):
         axis_names: Any = None,
     ) -> None:
         pair_scores = None
-        if hasattr(graph, "marginals") and hasattr(graph, "_layout"):
+        # Graphs and results have loaded this module before.
+        from ...inference._results.graph import graph_and_pairs
+
+        of_result = graph_and_pairs(graph)
+        if of_result is not None:
             if marginals is not None or additional is not None:
                 raise ValueError("a result brings its own marginals and scores; pass the result alone")
-            result, graph = graph, graph._layout.graph
-            marginals = result.marginals
-            arrays = result._layout.arrays
-            pair_scores = result._problem.additional[0][arrays.additional_ptr[arrays.pairs]].tolist()
+            marginals = graph.marginals
+            graph, pair_scores = of_result
         elif not (hasattr(graph, "factors") and hasattr(graph, "n_variables")):
             raise ValueError(
                 "graph must be a FactorGraph, or the result of lp_sparsemap for one sample, such as results[0]; got "
@@ -185,16 +187,20 @@ class FactorGraphDisplay(Drawing):
         ValueError
             If the estimator's structures are no factor graphs, or the sample does not fit it.
         """
+        # Only figures of estimators need kernels.
+        from ...estimators._face import face_of
+
         steps, last = unwrap_fitted(estimator, "structure", "predict_marginals")
+        face = face_of(last)
         with single_sample(estimator, x):
-            X = transformed_sample(steps, last, x)
+            X = transformed_sample(steps, last, x, face is not None and face.takes_rows)
             (marginals,) = last.predict_marginals(X)
-            (structure, X) = last._check_predict(X)
-        if not structure.uses_graphs:
+            graphs = None if face is None else face.problems(X, "map").task.graphs
+        if graphs is None:
             raise ValueError(
                 f"the structures of the estimator are no factor graphs; its structure is {last.structure!r}"
             )
-        (graph,) = last._task(X).graphs
+        (graph,) = graphs
         learned = last.additional_scores_
         display = cls(graph, marginals, additional=learned, names=names, axis_names=axis_names)
         return display.plot(ax=ax, layout=layout)

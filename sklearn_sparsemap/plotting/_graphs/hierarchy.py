@@ -124,7 +124,7 @@ class HierarchyDisplay(Display):
         found = [constraint for constraint in given if isinstance(constraint, Hierarchy)]
         if not found:
             raise ValueError("the estimator has no Hierarchy among its constraints; fit it with one")
-        X = transformed_sample(steps, last, x)
+        X = transformed_sample(steps, last, x, is_row=True)
         display = cls(found[0], last.predict_proba(X)[0], last.predict(X, names=False)[0], last.classes_.tolist())
         return display.plot(ax=ax, min_probability=min_probability, max_labels=max_labels)
 

@@ -157,9 +157,13 @@ class StructuresDisplay(Display):
         ValueError
             If the estimator cannot predict several structures, or the sample does not fit it.
         """
+        # Only figures of estimators need kernels.
+        from ...estimators._face import face_of
+
         steps, last = unwrap_fitted(estimator, "predict_structures", "predict_marginals")
+        face = face_of(last)
         with single_sample(estimator, x):
-            X = transformed_sample(steps, last, x)
+            X = transformed_sample(steps, last, x, face is not None and face.takes_rows)
             pairs = last.predict_structures(X)[0]
             marginals = last.predict_marginals(X)[0]
         names = {**cls._names_of(last), **names}

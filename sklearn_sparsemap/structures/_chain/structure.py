@@ -40,7 +40,7 @@ class LinearChain(Structure):
     """
 
     score_ndim = 2
-    _decodes_stacks = True
+    decodes_stacks = True
     additional_names = ("transitions", "start", "end")
     oracle = viterbi
     entering = ways_of_chain

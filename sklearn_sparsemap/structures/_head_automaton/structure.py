@@ -66,7 +66,7 @@ class HeadAutomaton(Structure):
     """
 
     score_ndim = 1
-    _decodes_stacks = True
+    decodes_stacks = True
     oracle = best_modifiers
     entering = ways_of_modifiers
     marginal_oracle = modifier_marginals

@@ -32,7 +32,7 @@ class Matching(Structure):
     """
 
     score_ndim = 2
-    _decodes_stacks = True
+    decodes_stacks = True
     oracle = best_matching
     tensor_solver = solver_in_tensors(__package__)
     polytope_solver = MULTIPLIERS

@@ -79,7 +79,7 @@ class Path(Structure):
     strict_encode = True
     # An instance attribute here, which follows from the graph.
     fixed_size = False
-    _decodes_alike = True
+    decodes_alike = True
     _rows_of_samples = "a path has one row for each edge of the graph"
 
     def __init__(self, edges: ArrayLike, source: int, target: int) -> None:

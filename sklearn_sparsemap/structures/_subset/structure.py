@@ -39,7 +39,7 @@ class Subset(Structure):
     """
 
     score_ndim = 1
-    _decodes_stacks = True
+    decodes_stacks = True
     oracle = best_subset
     tensor_solver = solver_in_tensors(__package__)
     polytope_solver = THRESHOLD

@@ -96,7 +96,7 @@ class DependencyTree(Structure):
     [[0, 'root'], [1, 'obj']]
     """
 
-    _decodes_stacks = True
+    decodes_stacks = True
     tensor_solver = solver_in_tensors(__package__)
     fixed_size = True
     extra_rows = 1

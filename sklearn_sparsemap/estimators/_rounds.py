@@ -1,4 +1,6 @@
-"""The tasks of workers in a round: learn from a shard, add up the results, and end the round.
+"""The parts of a training in rounds: learn from a shard, add up the results, and end the round.
+
+`distributed` lets workers do them.
 
 If training has two phases (selecting groups, and learning their weights again), each phase is a series of rounds. Tasks
 exchange training states and a blank estimator, which has the classes and the structure, but no weights. On threads, all
@@ -10,13 +12,15 @@ from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
+from sklearn.base import clone
 
 from .._core.moments import view_of
-from ..estimators._failures import check_finite_loss
-from ..estimators._state.fitted import FittedState
-from ..estimators._state.mixture import add_partial, finish_mixture, partial_mixture
-from ..estimators._state.optimizers import read_optimizer, write_optimizer
-from ..estimators._state.state import TrainingState
+from ._failures import check_finite_loss
+from ._partitions import as_classes
+from ._state.fitted import FittedState
+from ._state.mixture import add_partial, finish_mixture, partial_mixture
+from ._state.optimizers import read_optimizer, write_optimizer
+from ._state.state import TrainingState
 
 # A part of a round: the seed of the training, the index of the round, the index of the piece of each shard, the number
 # of pieces, and the weight of the mixture in averaged weights, see `fraction` of `average_states`.
@@ -62,6 +66,39 @@ class Phase:
 def state_of(optimizer):
     """Return the training state of an optimiser, without attributes of an estimator."""
     return TrainingState(**read_optimizer(optimizer))
+
+
+def new_estimator(given, rng):
+    """Return an unfitted copy of an estimator, with checked parameters and a seed."""
+    estimator = clone(given)
+    if estimator.random_state is None:
+        estimator.random_state = rng.randint(2**31 - 1)
+    estimator._check_params()
+    return estimator
+
+
+def classes_in(estimator, y):
+    """Return the argument `classes` for the labels that occur."""
+    return as_classes(estimator._labels_in(y))
+
+
+def selects_first(estimator):
+    """Tell whether a training selects groups, and then learns the weights of the selected ones again."""
+    return getattr(estimator, "debias", None) is not None and estimator._has_penalty
+
+
+def state_after_selection(phase, blank, state):
+    """Return the state from which the weights of the selected groups are learned again, and their columns."""
+    estimator = phase.restore(blank, state)
+    optimizer = estimator._debiasing_optimizer(estimator._learned.optimizer, phase.n_samples)
+    return state_of(optimizer), optimizer.columns
+
+
+def fitted_by(reached, blank, monitor):
+    """Return the estimator after a training; `reached` are the phases with their final states."""
+    awake = [phase.restore(blank, state) for phase, state in reached]
+    awake[-1]._take_rounds([each._learned.optimizer for each in awake], monitor)
+    return awake[-1]
 
 
 def begin(estimator, shard, classes):
