@@ -162,11 +162,16 @@ class GraphBuilder:
                     "np.concatenate",
                 )
             if not isinstance(x, tuple) or not x:
-                fault = " is not a tuple of features and further arguments of the function `structure`, as other "
-                raise SampleError("X", i, f"{fault}samples are")
+                raise SampleError(
+                    "X",
+                    i,
+                    " is not a tuple of features and further arguments of the function `structure`, as other samples "
+                    "are",
+                )
             if not hasattr(x[0], "shape") and not isinstance(x[0], list | tuple):
-                fault = f" begins with a {type(x[0]).__name__}; a tuple begins with the features, an array"
-                raise SampleError("X", i, fault)
+                raise SampleError(
+                    "X", i, f" begins with a {type(x[0]).__name__}; a tuple begins with the features, an array"
+                )
         return [x[0] for x in X], [x[1:] for x in X]
 
     def _check_shapes(self, shapes):

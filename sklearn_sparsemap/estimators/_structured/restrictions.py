@@ -113,8 +113,12 @@ class TransitionMask:
             fault = f"{labels[1]} at the start" if step == 0 else f"{labels[1]} after {labels[0]}"
         n_wrong = len(np.unique(samples))
         more = f" ({n_wrong} of {len(first)} samples violate them)" if n_wrong > 1 else ""
-        rule = f"constraints={quoted(self.constraints)}"
-        raise SampleError("y", i, f" has the label {fault} in step {step}, which {rule} forbid{more}; {_REMEDY}")
+        raise SampleError(
+            "y",
+            i,
+            f" has the label {fault} in step {step}, which constraints={quoted(self.constraints)} forbid{more}; "
+            f"{_REMEDY}",
+        )
 
 
 @contextmanager
