@@ -12,7 +12,7 @@ from commands import options_of
 
 ROOT = Path(__file__).resolve().parent.parent
 BENCHMARKS, NOTES, PLOTS = ROOT / "benchmarks", ROOT / "doc" / "notes", ROOT / "doc" / "plots"
-NO_FIGURES = {"papers", "dashboard"}
+NO_FIGURES = {"papers", "dashboard", "mutants"}
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.factors import AtMost, Hierarchy
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.pipeline import make_structured_pipeline
-from sklearn_sparsemap.structures import CustomStructure, DependencyTree, Matching, Ranking, Segmentation, Subset
+from sklearn_sparsemap.structures import CustomStructure, DependencyTree, Matching, Ranking, Subset
 
 N_TRAIN = 20
 
@@ -56,11 +56,6 @@ def draw_kind(kind):
         return StructuredSparseMAPClassifier("chain", loss=loss, temperature=0.7), *make_chains(80)
     if kind == "perceptron":
         return GroupLassoPerceptron("chain", random_state=0), *make_chains(80)
-    if kind == "segmentation":
-        structure = Segmentation(2, n_labels=2)
-        rng = np.random.default_rng(0)
-        X = [rng.normal(size=(int(rng.integers(2, 5)), 3)) for _ in range(80)]
-        return StructuredSparseMAPClassifier(structure), X, [[(t, t + 1, t % 2) for t in range(len(x))] for x in X]
     if kind == "classes":
         X, y = make_chains(40)
         return StructuredSparseMAPClassifier(), np.vstack(X), np.concatenate(y)

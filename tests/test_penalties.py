@@ -6,7 +6,18 @@ import pickle
 import naive_penalties as naive
 import numpy as np
 import pytest
-from internals import FLOATS, FLOATS_OUT, INTS, budget_rule, disjoint_budget_rule, entry, power_of_two, shrink_atoms
+from internals import (
+    FLOATS,
+    FLOATS_OUT,
+    INTS,
+    budget_rule,
+    disjoint_budget_rule,
+    entry,
+    gap_of_overlapping,
+    power_of_two,
+    shrink_atoms,
+)
+from interpreted import interpreted
 from numba import types
 
 from sklearn_sparsemap.features import Template, chunking_templates
@@ -544,3 +555,26 @@ def test_names_of_groups_of_features():
     assert as_groups(["y", "x"], 2, feature_names=["x", "y"]).atom_of.tolist() == [1, 0]
     with pytest.raises(ValueError, match="groups has 3 entries for 4 features"):
         as_groups(["a", "b", "a"], 4)
+
+
+def test_the_gap_of_overlapping_groups_is_its_definition():
+    rng = np.random.default_rng(0)
+    indptr = np.array([0, 2, 5, 6])
+    atoms = np.array([0, 1, 1, 2, 3, 3])
+    gap_of = interpreted(gap_of_overlapping)
+    for _ in range(50):
+        x = np.where(rng.random(4) < 0.3, 0.0, rng.random(4))
+        weights = rng.random(3)
+        strength = rng.random()
+        # Dual vectors on the surfaces of their balls, far inside and outside of them.
+        duals = rng.normal(size=6)
+        expected = 0.0
+        for g, factor in enumerate(rng.choice([1.0, 0.5, 1.5], 3)):
+            own = slice(indptr[g], indptr[g + 1])
+            radius = strength * weights[g]
+            duals[own] *= factor * radius / np.linalg.norm(duals[own])
+            part = x[atoms[own]]
+            expected += radius * np.linalg.norm(part) - part @ duals[own]
+        moved = rng.random()
+        found = gap_of(x, moved, duals, strength, weights, indptr, atoms)
+        assert found == pytest.approx(expected + 0.5 * moved**2, abs=1e-12)

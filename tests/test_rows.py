@@ -278,6 +278,8 @@ def test_row_union_puts_columns_side_by_side():
         union.transform(words)
     with pytest.raises(ValueError, match="'a' must be a transformer, 'drop' or 'passthrough'"):
         RowUnion([("a", 3)]).fit(words)
+    with pytest.raises(ValueError, match="'a' must be a transformer, 'drop' or 'passthrough'; got 'keep'"):
+        RowUnion([("a", "keep")]).fit(words)
     with pytest.raises(NotFittedError):
         RowUnion([("t", TemplateVectorizer())]).transform(words)
 

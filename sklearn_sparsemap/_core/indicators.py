@@ -4,12 +4,13 @@ Used by `estimators`, `factors`, `metrics` and `plotting`.
 """
 
 import numbers
-from collections.abc import Set
+from collections.abc import Set, Sized
 from itertools import chain
 
 import numpy as np
 from scipy import sparse
 
+from .errors import SampleError
 from .ordering import sorted_set
 from .ragged import RaggedArray
 from .tables import are_default, column_names, order_by
@@ -150,7 +151,7 @@ def label_sets(y, named=False, what="y"):
     ValueError
         If only some of the samples are collections.
     """
-    if isinstance(y, str | bytes | dict | RaggedArray) or getattr(y, "ndim", 1) != 1 or not hasattr(y, "__len__"):
+    if isinstance(y, str | bytes | dict | RaggedArray) or getattr(y, "ndim", 1) != 1 or not isinstance(y, Sized):
         return None
     if isinstance(y, np.ndarray) and y.dtype != object:
         return None
@@ -161,9 +162,11 @@ def label_sets(y, named=False, what="y"):
         return None
     for i, own in enumerate(samples):
         if not are_sequences[i] and not are_sets[i]:
-            raise ValueError(
-                f"{what}[{i}] is {quoted(own)}, while other samples are collections of labels; give each sample one, "
-                "such as a set of names"
+            raise SampleError(
+                what,
+                i,
+                f" is {quoted(own)}, while other samples are collections of labels; give each sample one, such as a "
+                "set of names",
             )
     return samples if named or any(are_sets) or _hold_names(samples) else None
 
@@ -198,7 +201,7 @@ def names_in(samples):
         try:
             names.update(dict.fromkeys(sorted_set(own)))
         except TypeError as error:
-            raise ValueError(f"y[{i}] is {quoted(own)}; names of labels must be hashable: {error}") from error
+            raise SampleError("y", i, f" is {quoted(own)}; names of labels must be hashable: {error}") from error
     if None in names:
         raise ValueError("y has the label None; leave it out, or give it a name")
     check_no_missing(names)
@@ -226,9 +229,11 @@ def as_indicator(samples, classes, whose="classes"):
     for name in names_in(samples):
         if name not in column_of:
             i = next(i for i, own in enumerate(samples) if name in list(own))
-            raise ValueError(
-                f"y[{i}] has the label {quoted(name)}, which is not among {whose}; pass all labels that can occur as "
-                "the argument classes of fit or of the first partial_fit"
+            raise SampleError(
+                "y",
+                i,
+                f" has the label {quoted(name)}, which is not among {whose}; pass all labels that can occur as the "
+                "argument classes of fit or of the first partial_fit",
             )
     columns = [sorted({column_of[name] for name in own}) for own in samples]
     ends = np.cumsum([0, *map(len, columns)])

@@ -8,6 +8,8 @@ Used by `_training`, `estimators`, `factors`, `features`, `inference` and `penal
 
 import numpy as np
 
+from .errors import Place, error_at
+
 _INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
 # Largest number of columns; kernels hold columns as int32.
 _MAX_COLUMNS = np.iinfo(np.int32).max
@@ -17,10 +19,8 @@ _REMEDY = "make it again from its rows and columns (check_format(full_check=True
 def check_not_masked(values, name):
     """Raise ValueError for a masked array, whose mask other functions would drop without a word."""
     if isinstance(values, np.ma.MaskedArray):
-        raise ValueError(
-            f"{name} is a masked array, whose mask would be lost; fill it in by {name}.filled(value), or leave masked "
-            "entries out"
-        )
+        fault = " is a masked array, whose mask would be lost; fill it in by "
+        raise error_at(name, "", fault, ".filled(value), or leave masked entries out")
 
 
 def check_sparse(matrix, name="X", name_row=None):
@@ -36,7 +36,7 @@ def check_sparse(matrix, name="X", name_row=None):
     name : str, default="X"
         The name of the matrix in messages; its rows are then samples.
     name_row : callable, default=None
-        Function of a row, or of None for the whole matrix, that returns its name in messages.
+        Function of a row, or of None for the whole matrix, that returns its name in messages, and more words on it.
     """
     found = _FAULTS[matrix.format](matrix)
     if found is None and matrix.shape[-1] > _MAX_COLUMNS:
@@ -46,8 +46,8 @@ def check_sparse(matrix, name="X", name_row=None):
         )
     if found is not None:
         row, fault = found
-        where = name_row(row) if name_row is not None else name if row is None else f"{name}[{row}]"
-        raise ValueError(f"{where}: the sparse matrix is malformed, {fault}; {_REMEDY}")
+        place, words = (Place(name, row), "") if name_row is None else name_row(row)
+        raise error_at(place, f"{words}: the sparse matrix is malformed, {fault}; {_REMEDY}")
 
 
 def are_indices(array, n, length=None):
@@ -63,10 +63,15 @@ def are_ends(array, n, length):
     return bool(array[0] == 0 and array[-1] == n and (array[1:] >= array[:-1]).all())
 
 
-def check_each(matrices, name="X[{}]"):
-    """Check each of several sparse matrices; `name` has a placeholder for the matrix's number."""
+def sample_in(name, i):
+    """Return the name of a sample of the argument `name`, which is None if users have no name for it."""
+    return f"sample {i}" if name is None else Place(name, i)
+
+
+def check_each(matrices, name):
+    """Check each of several sparse matrices, which are the samples of the argument `name` (see `sample_in`)."""
     for i, matrix in enumerate(matrices):
-        check_sparse(matrix, name_row=lambda row, i=i: name.format(i) + ("" if row is None else f" (row {row})"))
+        check_sparse(matrix, name_row=lambda row, i=i: (sample_in(name, i), "" if row is None else f" (row {row})"))
 
 
 def row_namer(name, indptr):
@@ -74,15 +79,19 @@ def row_namer(name, indptr):
 
     Parameters
     ----------
-    name : str
-        Name of a sample, with ``{}`` for its number.
+    name : str or None
+        The argument that holds the samples; see `sample_in`.
     indptr : int array of shape (n_samples + 1,)
         The beginning of each sample's rows.
     """
 
     def name_row(row):
         i = None if row is None or row >= indptr[-1] else int(np.searchsorted(indptr, row, side="right")) - 1
-        return f"rows of {name.format('...')}" if i is None else f"{name.format(i)} (row {row - int(indptr[i])})"
+        return (
+            (f"rows of {name or 'all samples'}", "")
+            if i is None
+            else (sample_in(name, i), f" (row {row - int(indptr[i])})")
+        )
 
     return name_row
 

@@ -444,7 +444,7 @@ def wrap_oracle(function, with_additional):
     except NumbaError as error:
         wanted = "two 1-D int arrays" if with_additional else "a 1-D int array"
         raise ValueError(
-            f"map_oracle does not compile for float64 arrays, or does not return {wanted}: {str(error)[:500]}"
+            f"map_oracle does not compile for float64 arrays, or does not return {wanted}: {error!s:.500}"
         ) from error
 
 

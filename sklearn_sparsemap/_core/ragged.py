@@ -9,8 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from .annotations import Any, ArrayLike, DTypeLike, Iterable, Iterator, NDArray, Sequence
+from .errors import error_at
 from .html import N_ROWS, as_html, table
-from .indices import can_pick, check_each, check_not_masked, check_sparse, ends_fit, row_namer
+from .indices import can_pick, check_each, check_not_masked, check_sparse, ends_fit, row_namer, sample_in
 
 
 class RaggedArray:
@@ -75,19 +76,19 @@ class RaggedArray:
         # Extra arguments of each sample for a user's function that makes its structure: list of tuples, or None.
         # `estimators/_structured` sets and reads them.
         self.extras = None
-        self._check("sample {}")
+        self._check()
         if self.shapes is not None:
             self.shapes = self.shapes.astype(np.int64)
 
-    def _check(self, name):
+    def _check(self, name=None):
         """Raise ValueError unless the attributes are consistent; users may have edited them.
 
         Kernels rely on this: `indptr` rises from 0 to the number of rows, and `values` passes `check_sparse`.
 
         Parameters
         ----------
-        name : str
-            Name of a sample in messages, with ``{}`` for its number.
+        name : str, default=None
+            The argument that holds the samples, for messages.
         """
         values, indptr = self.values, self.indptr
         is_sparse = sparse.issparse(values)
@@ -136,22 +137,22 @@ class RaggedArray:
         -------
         ragged : RaggedArray
         """
-        return cls._join(list(arrays), dtype, "sample {}")
+        return cls._join(list(arrays), dtype)
 
     @classmethod
-    def _join(cls, arrays, dtype, name):
-        """Implement `from_list`; `name` is the name of a sample in messages, with ``{}`` for its number."""
+    def _join(cls, arrays, dtype, name=None):
+        """Implement `from_list`; `name` is the argument that holds the arrays, for messages."""
         is_sparse = [sparse.issparse(a) for a in arrays]
         if not arrays:
             return cls(np.empty(0, dtype=dtype or np.float64), [0])
         if any(is_sparse) and not all(is_sparse):
             odd = is_sparse.index(not is_sparse[0])
             kind = "sparse" if is_sparse[odd] else "dense"
-            raise ValueError(f"{name.format(odd)} is {kind}, but {name.format(0)} is not; make all samples alike")
+            raise error_at(sample_in(name, odd), f" is {kind}, but {sample_in(name, 0)} is not; make all samples alike")
         if not is_sparse[0]:
             for i, a in enumerate(arrays):
                 if isinstance(a, np.ma.MaskedArray):
-                    check_not_masked(a, name.format(i))
+                    check_not_masked(a, sample_in(name, i))
             arrays = [np.asarray(a) for a in arrays]
         for i, a in enumerate(arrays):
             if a.ndim == 0 or a.shape[1:] != arrays[0].shape[1:]:
@@ -211,13 +212,13 @@ class RaggedArray:
             raise IndexError("a RaggedArray has one axis: index it by sample")
         # Check only the selected samples, so that the time does not depend on the number of all samples.
         if not ((first >= 0) & (first <= last) & (last <= self.values.shape[0])).all():
-            self._check("sample {}")
+            self._check()
         lengths = last - first
         indptr = np.concatenate([[0], np.cumsum(lengths)])
         # A row of the result is the first row of its sample plus its place within the sample.
         rows = np.repeat(first - indptr[:-1], lengths) + np.arange(indptr[-1])
         if sparse.issparse(self.values) and not can_pick(self.values, rows):
-            self._check("sample {}")
+            self._check()
         taken = ragged_of_checked(self.values[rows], indptr)
         taken.groups, taken.group_names = self.groups, self.group_names
         taken.shapes = None if self.shapes is None else self.shapes[key]

@@ -7,6 +7,8 @@ writes these if nobody gives names. It is taken by position, unless the names th
 Most rooms use this file.
 """
 
+from .errors import error_at
+
 # Names of the columns of a table of arcs: the start of an arc, and its end. In a hierarchy arcs lead to children.
 _STARTS = ("parent", "parent_id", "source", "from", "tail")
 _ENDS = ("child", "child_id", "target", "to", "head", "id")
@@ -57,10 +59,8 @@ def refuse_names(table, name):
     if is_named(table):
         names = row_names(table)
         names = column_names(table, name) if names is None or are_default(names) else names
-        raise ValueError(
-            f"{name} has names, such as {_shown(names[0])}, but is taken by position; put it in order, and pass "
-            f"{name}.to_numpy()"
-        )
+        fault = f" has names, such as {_shown(names[0])}, but is taken by position; put it in order, and pass "
+        raise error_at(name, "", fault, ".to_numpy()")
 
 
 def order_by(given, wanted, name, noun, whose, *, more=False, default=True, remedy=None):

@@ -3,13 +3,13 @@
 Used by `conformal`, `inspection`, `pipeline` and `plotting`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from contextlib import contextmanager
 
 from sklearn.base import BaseEstimator
 
+from .errors import SampleError
 from .moments import whole
-from .validation import rename_samples
 
 
 def unwrap(model):
@@ -69,17 +69,18 @@ def single_sample(model, x):
     try:
         yield
     except ValueError as error:
-        message = rename_samples(str(error), "X", "x")
-        if not message.startswith("infeasible"):
+        names_sample = isinstance(error, SampleError)
+        if not (names_sample and error.infeasible):
             try:
                 n_samples = len(model.predict(x))
             except Exception:
                 pass
             else:
-                message = _about_several(x, n_samples)
-        if message == str(error):
-            raise
-        raise ValueError(message) from error
+                raise ValueError(_about_several(x, n_samples)) from error
+        if names_sample and error.argument == "X":
+            error.argument = "x"
+            error.sample = None
+        raise
 
 
 def _about_several(x, n_samples):
@@ -132,7 +133,7 @@ def _one_sample(x, is_flat, columns):
 
 def _holds_one(x, kinds):
     """Tell whether x is a sequence with one element, of one of these types."""
-    is_sequence = hasattr(x, "__len__") and not isinstance(x, str | bytes | Mapping) and getattr(x, "ndim", 1) == 1
+    is_sequence = isinstance(x, Sized) and not isinstance(x, str | bytes | Mapping) and getattr(x, "ndim", 1) == 1
     return is_sequence and len(x) == 1 and isinstance(next(iter(x)), kinds)
 
 

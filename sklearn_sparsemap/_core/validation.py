@@ -1,15 +1,12 @@
 """Checks of all user input, with one style of message.
 
-A message says what is wrong, which value, and the remedy. Some files recognise messages by their text, and change them:
-`estimators/_structured/groups.py` those about numbers of features, `_layers/samples.py` those that begin with
-``scores[`` or ``additional[``. `naming` replaces the names of samples.
+A message says what is wrong, which value, and the remedy.
 
 Most rooms use this file.
 """
 
 import numbers
-import re
-from contextlib import contextmanager
+from collections.abc import Iterator, Sized
 
 import numpy as np
 from numpy.ma import MaskedArray
@@ -20,6 +17,7 @@ from sklearn.utils._param_validation import (
     validate_parameter_constraints,
 )
 
+from .errors import Place, SampleError, error_at
 from .indices import check_not_masked, check_sparse
 from .ragged import RaggedArray
 from .tables import refuse_names
@@ -30,9 +28,6 @@ _LARGEST_FEATURE = {"float64": LARGEST_SCORE, "float32": 1e15}
 _LONGEST_QUOTE = 80  # characters of a value that messages quote
 _MAX_SHOWN = 5  # values that messages list
 _MAX_DEPTH = 64  # largest number of axes of an array of NumPy
-# Remedies for users who give scores; messages of estimators omit the first, and replace the second.
-ALLOW_MORE = ", or allow more variables by scores above -inf"
-DIVIDE = "Divide them by a number; to forbid a variable use -inf"
 
 
 class Number(Interval):
@@ -107,38 +102,6 @@ def first_of(values, n=None):
     return ", ".join(map(str, shown)) + (f", ... {n} in all" if n > len(shown) else "")
 
 
-def rename_samples(message, found, name, indices=None):
-    """Replace the names of samples in a message.
-
-    Parameters
-    ----------
-    message : str
-    found : str
-        Regular expression of the names to replace, such as ``"scores"`` for ``scores[2]``.
-    name : str
-        The new name, such as ``"X[{}]"``.
-    indices : sequence of int, default=None
-        The index of each sample in the user's list. By default, indices do not change.
-    """
-    return re.sub(
-        rf"\b(?:{found})\[(\d+)\]",
-        lambda match: name.format(match[1] if indices is None else indices[int(match[1])]),
-        message,
-    )
-
-
-@contextmanager
-def naming(found, name, indices=None):
-    """Replace the names of samples in ValueErrors; see `rename_samples`."""
-    try:
-        yield
-    except ValueError as error:
-        message = rename_samples(str(error), found, name, indices)
-        if message == str(error):
-            raise
-        raise ValueError(message) from error
-
-
 def check_choice(name, value, allowed):
     """Raise ValueError unless the parameter `name` has one of the `allowed` values."""
     # Only strings are compared by `==`: other objects may be unhashable, or arrays that compare entry by entry.
@@ -164,7 +127,7 @@ def is_batch(scores, ndim):
         If it is a RaggedArray with inconsistent attributes.
     """
     if isinstance(scores, RaggedArray):
-        scores._check("scores[{}]")
+        scores._check("scores")
         return True
     if isinstance(scores, np.ndarray) and scores.dtype != object:
         return scores.ndim == ndim + 1
@@ -189,7 +152,7 @@ def check_numbers(values, name, named=False):
     ----------
     values : object
         An argument in the user's form.
-    name : str
+    name : str or Place
         The argument, for messages.
     named : bool, default=False
         Whether it may be a table with names, because it defines an order and does not follow another one.
@@ -204,20 +167,20 @@ def check_numbers(values, name, named=False):
     if isinstance(values, MaskedArray):
         check_not_masked(values, name)
     if not isinstance(values, np.ndarray) and sparse.issparse(values):
-        raise ValueError(f"{name} must be dense; got a sparse matrix. Use {name}.toarray()")
+        raise error_at(name, "", " must be dense; got a sparse matrix. Use ", ".toarray()")
     try:
         array = np.asarray(values)
         if array.dtype.kind == "O":
             # The conversion of objects to floats fails for complex numbers, as it should.
             array = np.array(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be an array of numbers: {error}") from error
+        raise error_at(name, f" must be an array of numbers: {error}") from error
     if array.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name} is complex; pass the real part, or the modulus")
+        raise error_at(name, "Complex data not supported: ", " is complex; pass the real part, or the modulus")
     try:
         return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be an array of numbers: {error}") from error
+        raise error_at(name, f" must be an array of numbers: {error}") from error
 
 
 def check_not_negative(array, name, entries):
@@ -225,7 +188,7 @@ def check_not_negative(array, name, entries):
     bad = ~np.isfinite(array) | (array < 0)
     if bad.any():
         i = int(bad.argmax())
-        raise ValueError(f"{name}[{i}] is {array[i]}; {entries} must be finite and not negative")
+        raise error_at(name, f"[{i}] is {array[i]}; {entries} must be finite and not negative")
 
 
 def check_scores(scores, ndim, name="scores"):
@@ -236,16 +199,16 @@ def check_scores(scores, ndim, name="scores"):
     """
     array = check_numbers(scores, name, named=True)
     if array.size == 0:
-        raise ValueError(f"{name} is empty (shape {array.shape}); there must be a sample, and it needs a part")
+        raise error_at(name, f" is empty (shape {array.shape}); there must be a sample, and it needs a part")
     if array.ndim != ndim:
-        raise ValueError(f"{name} must have {ndim} axes; got shape {array.shape}")
+        raise error_at(name, f" must have {ndim} axes; got shape {array.shape}")
     if not are_scores(array) and not are_scores(array := bound_masks(array)):
         bad = np.isnan(array) | (array == np.inf)
         if bad.any():
             where = tuple(int(i) for i in np.argwhere(bad)[0])
-            raise ValueError(f"{name}{list(where)} is {array[where]}; scores must be finite, or -inf to forbid a part")
-        raise ValueError(
-            f"{name} has values beyond {LARGEST_SCORE:g}, with which sums overflow; rescale them, or forbid by -inf"
+            raise error_at(name, f"{list(where)} is {array[where]}; scores must be finite, or -inf to forbid a part")
+        raise error_at(
+            name, f" has values beyond {LARGEST_SCORE:g}, with which sums overflow; rescale them, or forbid by -inf"
         )
     return array
 
@@ -273,7 +236,7 @@ def check_matrix(X, name="X"):
     if isinstance(X, MaskedArray):
         check_not_masked(X, name)
     if isinstance(X, RaggedArray):
-        X._check(f"{name}[{{}}]")
+        X._check(name)
     elif sparse.issparse(X):
         check_sparse(X, name)
     return X
@@ -313,7 +276,7 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64, allow_empty=Fa
         Names the first invalid sample.
     """
     if isinstance(X, RaggedArray):
-        X._check("X[{}]")
+        X._check("X")
     else:
         X = _as_sequence(X, n_axes)
         if n_axes != 1:
@@ -332,7 +295,7 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64, allow_empty=Fa
         raise ValueError(f"X has {values.shape[1]} features, but the model was fitted with {n_features}")
     empty = np.flatnonzero(X.lengths == 0)
     if len(empty) and (not allow_empty or (n_features is None and len(empty) == len(X))):
-        raise ValueError(f"X[{empty[0]}] has no steps; leave out empty samples")
+        raise SampleError("X", empty[0], " has no steps; leave out empty samples")
     if not sparse.issparse(values):
         values = np.ascontiguousarray(values, dtype)
     elif values.dtype not in (dtype, np.float32):
@@ -359,12 +322,12 @@ def _join_samples(X, n_features, dtype, allow_empty):
         whose = "other samples have"
     wrong = np.flatnonzero(widths != expected)
     if len(wrong):
-        raise ValueError(f"X[{wrong[0]}] has {widths[wrong[0]]} features, but {whose} {expected}")
+        raise SampleError("X", wrong[0], f" has {widths[wrong[0]]} features, but {whose} {expected}")
     is_single = all(x.dtype == np.float32 for x in samples)
     if is_single and (dtype is None or all(map(sparse.issparse, samples))):
         dtype = np.float32
     are_numbers = all(x.dtype.kind in "fiub" for x in samples)
-    return RaggedArray._join(samples, (dtype or np.float64) if are_numbers else None, "X[{}]")
+    return RaggedArray._join(samples, (dtype or np.float64) if are_numbers else None, "X")
 
 
 def _check_finite_rows(values, indptr):
@@ -377,9 +340,8 @@ def _check_finite_rows(values, indptr):
     at = np.argwhere(~np.isfinite(data))[0][0]
     row = np.searchsorted(values.indptr, at, side="right") - 1 if sparse.issparse(values) else at
     sample = int(np.searchsorted(indptr, row, side="right") - 1)
-    raise ValueError(
-        f"X[{sample}] contains NaN or infinity, at row {int(row - indptr[sample])}; impute or drop such values"
-    )
+    row -= indptr[sample]
+    raise SampleError("X", sample, f" contains NaN or infinity, at row {row}; impute or drop such values")
 
 
 def _as_sequence(X, n_axes):
@@ -403,8 +365,8 @@ def _as_sequence(X, n_axes):
         remedy = _FRAME_REMEDY if hasattr(X, "columns") else _SAMPLES_REMEDY
         raise ValueError(f"X must be a sequence of samples; got one {len(shape)}-D array, {shape}: {remedy}")
     is_grouped = type(X).__name__.endswith("GroupBy")
-    if is_grouped or isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or not hasattr(X, "__getitem__"):
-        remedy = _FRAME_REMEDY if is_grouped else "write list(X)" if hasattr(X, "__next__") else _SAMPLES_REMEDY
+    if is_grouped or isinstance(X, str | bytes | dict) or not isinstance(X, Sized) or not hasattr(X, "__getitem__"):
+        remedy = _FRAME_REMEDY if is_grouped else "write list(X)" if isinstance(X, Iterator) else _SAMPLES_REMEDY
         raise ValueError(f"X must be a sequence of samples; got {type(X).__name__}: {remedy}")
     if len(X) == 0:
         raise ValueError(f"X holds 0 samples, while at least 1 is required: {_SAMPLES_REMEDY}")
@@ -426,10 +388,10 @@ def _flatten_grids(X, n_axes):
     if len(grids) < len(samples):
         odd = next(i for i, x in enumerate(samples) if (x.ndim == n_axes + 1) != (samples[0].ndim == n_axes + 1))
         found, first = samples[odd].ndim, samples[0].ndim
-        raise ValueError(f"X[{odd}] has {found} axes, but X[0] has {first}; make all samples alike")
+        raise SampleError("X", odd, f" has {found} axes, but X[0] has {first}; make all samples alike")
     for i, x in enumerate(samples):
         if 0 in x.shape[:-1]:
-            raise ValueError(f"X[{i}] has no rows (shape {x.shape}); leave out empty samples")
+            raise SampleError("X", i, f" has no rows (shape {x.shape}); leave out empty samples")
     shapes = np.array([x.shape[:-1] for x in samples])
     return [x.reshape(-1, x.shape[-1]) for x in samples], shapes
 
@@ -438,19 +400,19 @@ def are_empty(samples):
     """Return a bool array: whether each sample, in the user's form, has no rows or labels."""
     if isinstance(samples, RaggedArray):
         return samples.lengths == 0
-    lengths = [x.shape[0] if getattr(x, "shape", ()) else len(x) if hasattr(x, "__len__") else 1 for x in samples]
+    lengths = [x.shape[0] if getattr(x, "shape", ()) else len(x) if isinstance(x, Sized) else 1 for x in samples]
     return np.array(lengths) == 0
 
 
 def _no_array(i, error):
-    return ValueError(f"X[{i}] is not an array of numbers ({error}): {_SAMPLES_REMEDY}")
+    return SampleError("X", i, f" is not an array of numbers ({error}): {_SAMPLES_REMEDY}")
 
 
 def _check_sample(x, i):
     if sparse.issparse(x):
         return x
     if isinstance(x, MaskedArray):
-        check_not_masked(x, f"X[{i}]")
+        check_not_masked(x, Place("X", i))
     try:
         array = np.asarray(x)
     except ValueError as error:
@@ -463,17 +425,20 @@ def _check_sample(x, i):
                 pass
         kind = type(array.flat[0]).__name__ if array.size else str(array.dtype)
         if array.size and not isinstance(array.flat[0], str | bytes | dict):
-            raise ValueError(f"X[{i}] holds {kind} values, not numbers: {_SAMPLES_REMEDY}")
+            raise SampleError("X", i, f" holds {kind} values, not numbers: {_SAMPLES_REMEDY}")
         vectorizer = "TokenDictVectorizer" if kind == "dict" else "TemplateVectorizer"
-        raise ValueError(
-            f"X[{i}] holds {kind} values, not numbers; turn raw tokens into features first, for example with "
-            f"sklearn_sparsemap.features.{vectorizer}"
+        raise SampleError(
+            "X",
+            i,
+            f" holds {kind} values, not numbers; turn raw tokens into features first, for example with "
+            f"sklearn_sparsemap.features.{vectorizer}",
         )
     if array.shape in ((0,), (0, 0)):
-        raise ValueError(f"X[{i}] has no steps; leave out empty samples")
+        raise SampleError("X", i, " has no steps; leave out empty samples")
     if array.ndim != 2:
-        remedy = f"; for one feature write X[{i}][:, None]" if array.ndim == 1 else ""
-        raise ValueError(f"X[{i}] has shape {array.shape}; a sample has two axes, steps and features{remedy}")
+        remedy = ("; for one feature write ", "[:, None]") if array.ndim == 1 else ("",)
+        fault = f" has shape {array.shape}; a sample has two axes, steps and features{remedy[0]}"
+        raise SampleError("X", i, "", fault, *remedy[1:])
     return array
 
 
@@ -550,18 +515,19 @@ def check_not_ignored(labels, lengths, name="y"):
         return
     i = int(np.searchsorted(np.cumsum(lengths), at, side="right"))
     step = at - int(np.sum(lengths[:i]))
-    raise ValueError(
-        f"{name}[{i}] has the label {IGNORED} in step {step}, with which PyTorch marks steps to ignore; write None, "
-        f"which is an unknown label: {name} = [[None if label == {IGNORED} else label for label in own] for own in "
-        f"{name}]"
+    raise SampleError(
+        name,
+        i,
+        f" has the label {IGNORED} in step {step}, with which PyTorch marks steps to ignore; write None, which is an "
+        f"unknown label: {name} = [[None if label == {IGNORED} else label for label in own] for own in {name}]",
     )
 
 
 def check_same_length(X, y):
     """Raise ValueError unless X and y have the same number of samples, or if y is a table, which is read by columns."""
-    if not hasattr(y, "__len__") or isinstance(y, dict):
+    if not isinstance(y, Sized) or isinstance(y, dict):
         remedy = "; write [{name: y[name][i] for name in y} for i in range(len(X))]" if isinstance(y, dict) else ""
-        remedy = "; write list(y)" if hasattr(y, "__next__") else remedy
+        remedy = "; write list(y)" if isinstance(y, Iterator) else remedy
         raise ValueError(
             f"y must be a sequence with one structure a sample, such as a list; got {type(y).__name__}{remedy}"
         )
@@ -575,7 +541,7 @@ def check_same_length(X, y):
     for i, own in enumerate(y):
         for array in own.values() if isinstance(own, dict) else (own,):
             if isinstance(array, MaskedArray):
-                check_not_masked(array, f"y[{i}]")
+                check_not_masked(array, Place("y", i))
     if len(X) != len(y):
         raise ValueError(
             f"X and y have inconsistent numbers of samples: {len(X)} and {len(y)}; y needs one structure a sample"

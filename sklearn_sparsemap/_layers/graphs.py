@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._core.errors import SampleError
 from .._core.threads import over_groups
 from .._core.validation import bound_masks
 from .._graphs.arrays import FORBIDDEN, STRUCTURE
@@ -16,7 +17,7 @@ from ..inference._graph.solve import GraphSolver, check_feasible, choose_solver,
 from ..inference._results import LPSparseMAPBatch
 from .operators import Operator, check_values, nested, products_of_map_or_gibbs, warn_if_inexact, without_padding
 from .padding import block_mask, check_lengths, distinct_rows, shapes_within
-from .samples import index_text
+from .samples import position
 
 # Default maximum number of sweeps and Newton steps.
 _EXACT = 1000
@@ -165,7 +166,7 @@ class GraphOperator(Operator):
             try:
                 gold_parts(sample.layout.graph, sample.layout, flat[i, sample.entries].reshape(shapes[k]))
             except ValueError as error:
-                raise ValueError(f"decisions{index_text(i, lead)}: {error}") from error
+                raise SampleError("decisions", position(i, lead), f": {error}") from error
 
     def best(self, scores, additional, lengths, cost):
         found = [None] * len(scores)

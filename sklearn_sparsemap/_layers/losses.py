@@ -5,12 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._core.errors import SampleError
 from ..losses._fenchel_young import check_loss, loss_form
 from ..losses._recipes import LOSSES
 from .entry import Registered
 from .padding import distinct_rows
 from .register import maker, operator_of
-from .samples import index_text, naming, nonempty
+from .samples import naming, nonempty, position
 
 
 class Gold(NamedTuple):
@@ -129,8 +130,8 @@ class DecisionReader(Registered):
         flat = decisions.reshape(len(scores), prod(scores.shape[1:]))
         wrong = ~(flat >= 0.0) | (flat != np.round(flat))
         if wrong.any() and not self._operator.of_factors:
-            place = index_text(int(np.argwhere(wrong)[0, 0]), lead)
-            raise ValueError(f"decisions must be 0 and 1; decisions{place} has {flat[wrong][0]}")
+            place = position(int(np.argwhere(wrong)[0, 0]), lead)
+            raise SampleError("decisions", place, "decisions must be 0 and 1; ", f" has {flat[wrong][0]}")
         _check_allowed(flat, scores, lead, "decisions")
         self._operator.check_decisions(flat, np.flatnonzero(nonempty(rows)), scores.shape[1:], rows, lead)
         return Gold(flat, np.zeros(additional.shape), np.zeros(len(flat)), np.zeros(flat.shape))
@@ -140,8 +141,8 @@ def _check_allowed(parts, scores, lead, what):
     """Raise ValueError if gold has a part with a score of -inf."""
     wrong = ((parts > 0.0) & (scores.reshape(parts.shape) == -np.inf)).any(axis=1)
     if wrong.any():
-        place = index_text(int(np.argmax(wrong)), lead)
-        raise ValueError(f"{what}{place} is forbidden: one of its parts is masked, or has a score of -inf")
+        place = position(int(np.argmax(wrong)), lead)
+        raise SampleError(what, place, " is forbidden: one of its parts is masked, or has a score of -inf")
 
 
 def gold_of(operator, name, y, padded, rows, lead, *, cost=None):
@@ -186,7 +187,7 @@ def gold_of(operator, name, y, padded, rows, lead, *, cost=None):
         try:
             operator.encode(sample, y[i], shapes[k], gold.parts[i], gold.additional[i])
         except ValueError as error:
-            raise ValueError(f"y{index_text(i, lead)}: {error}{_remedy(y[i])}") from error
+            raise SampleError("y", position(i, lead), f": {error}{_remedy(y[i])}") from error
         if LOSSES[name].margin:
             gold.missing[i] = cost is None and (structure.repeats or not sample.fixed_size)
             # If parts can repeat (rankings), only missing parts have a cost. `loss_form` has the same rule.

@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .._core.errors import SampleError
 from .._core.offsets import size_of
 from .._core.validation import LARGEST_SCORE, bound_masks
 from .entry import Registered
@@ -143,8 +144,6 @@ def warn_if_inexact(converged):
 def check_values(values, sizes, what):
     """Return scores with bounded masks; raise ValueError for NaN and +inf.
 
-    Messages begin with the array and the number of the sample, which `samples.naming` reads.
-
     `values` are flat, with `sizes[i]` entries of sample i, or of all samples together for None.
     """
     with np.errstate(over="ignore", invalid="ignore"):
@@ -153,9 +152,9 @@ def check_values(values, sizes, what):
     bad = ~(values < LARGEST_SCORE)
     if bad.any():
         place = int(np.argmax(bad))
-        which = "" if sizes is None else f"[{int(np.searchsorted(np.cumsum(sizes), place, side='right'))}]"
-        raise ValueError(
-            f"{what}{which} contains {values[place]}; scores must be finite and below {LARGEST_SCORE:g}, or -inf to "
-            "forbid a part"
+        raise SampleError(
+            what,
+            None if sizes is None else int(np.searchsorted(np.cumsum(sizes), place, side="right")),
+            f" contains {values[place]}; scores must be finite and below {LARGEST_SCORE:g}, or -inf to forbid a part",
         )
     return bound_masks(values)

@@ -8,6 +8,8 @@ Used by `torch`.
 
 import numpy as np
 
+from .._core.errors import SampleError
+
 
 def check_lengths(lengths, room, n_lengths, what):
     """Check lengths of samples with parts.
@@ -33,10 +35,9 @@ def check_lengths(lengths, room, n_lengths, what):
     wrong = (lengths < 1) | (lengths > np.array(room[: lengths.shape[1]]))
     if wrong.any():
         i, axis = (int(place) for place in np.argwhere(wrong)[0])
-        raise ValueError(
-            f"lengths[{i}] is {lengths[i].squeeze().tolist()}, but the padded scores have room for 0 to {room[axis]} "
-            f"({what})"
-        )
+        given = lengths[i].squeeze().tolist()
+        fault = f" is {given}, but the padded scores have room for 0 to {room[axis]} ({what})"
+        raise SampleError("lengths", i, fault)
 
 
 def shapes_within(padded, lengths, bounds):

@@ -7,14 +7,12 @@ derivatives are zero.
 Used by `jax` and `torch`.
 """
 
-import re
 from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
-# Messages of operators begin with the array and the number of the sample.
-_SAMPLE = re.compile(r"^((?:infeasible: (?:under )?)?(?:scores|additional|lengths))\[(\d+)\]")
+from .._core.errors import SampleError
 
 
 def nonempty(rows):
@@ -23,16 +21,14 @@ def nonempty(rows):
     return (rows != 0).all(1) | (rows < 0).any(1)
 
 
-def index_text(number, lead):
-    """Return the place of a sample in messages: its indices along the leading axes, nothing for a single sample."""
-    if not lead:
-        return ""
-    return f"[{', '.join(str(int(i)) for i in np.unravel_index(number, lead))}]"
+def position(number, lead):
+    """Return the indices of a sample along the leading axes; None for a single sample."""
+    return tuple(int(i) for i in np.unravel_index(number, lead)) if lead else None
 
 
 @contextmanager
 def naming(samples, lead):
-    """Replace the numbers of samples in the ValueErrors of operators by their places.
+    """Replace the numbers of samples in the errors of operators by their positions.
 
     Parameters
     ----------
@@ -43,11 +39,12 @@ def naming(samples, lead):
     """
     try:
         yield
-    except ValueError as error:
-        message = _SAMPLE.sub(lambda found: found[1] + index_text(samples[int(found[2])], lead), str(error))
-        if message.startswith("infeasible"):
-            message += ", or by the mask. Padding is given by lengths, not by a mask"
-        raise ValueError(message) from error
+    except SampleError as error:
+        if error.sample is not None:
+            error.sample = position(samples[error.sample], lead)
+        if error.infeasible and error.remedy:
+            error.remedy += ", or by the mask. Padding is given by lengths, not by a mask"
+        raise
 
 
 def solve_samples(operator, scores, additional, rows, lead):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._core.errors import SampleError
 from .._numerics.competence import always
 from ..inference._batch import argmax_problems
 from ..inference._problems import ProblemShape, StructureBatch, problems_of
@@ -13,7 +14,7 @@ from ..inference._results import SparseMAPBatch
 from .independent import IndependentSteps, has_constant_transitions
 from .operators import Operator, check_values, products_of_map_or_gibbs, warn_if_inexact, without_padding
 from .padding import PaddedEntries, block_mask, check_lengths, distinct_rows, shapes_within
-from .samples import index_text
+from .samples import position
 
 _FEW_PARTS = 30_000
 
@@ -101,7 +102,7 @@ class StructureOperator(Operator):
             try:
                 layouts.append(self.sample_layout(padded, shape))
             except ValueError as error:
-                raise ValueError(f"scores[{int(np.argmax(shape_ids == k))}]: {error}") from error
+                raise SampleError("scores", int(np.argmax(shape_ids == k)), f": {error}") from error
         return layouts, shape_ids, shapes
 
     def _make_layout(self, padded, n_samples, is_shared, lengths=None):
@@ -136,7 +137,7 @@ class StructureOperator(Operator):
         if not found.all():
             i = samples[np.argmin(found)]
             parts = np.repeat(np.arange(flat.shape[1]), flat[i].astype(int)).tolist()
-            raise ValueError(f"decisions{index_text(i, lead)}: {self.structure!r} has no structure {parts}")
+            raise SampleError("decisions", position(i, lead), f": {self.structure!r} has no structure {parts}")
 
     @cached_property
     def _map(self):

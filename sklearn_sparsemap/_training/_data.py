@@ -10,6 +10,7 @@ import numpy as np
 from numba import types
 from scipy import sparse
 
+from .._core.errors import SampleError
 from .._core.jit import (
     FLOATS,
     FLOATS_32,
@@ -274,7 +275,7 @@ def encode_gold(structure, layout, n_outputs, codes):
         try:
             encoded.append(structure.encode(gold, dims[i]))
         except ValueError as error:
-            raise ValueError(f"y[{i}]: {error}") from error
+            raise SampleError("y", i, f": {error}") from error
     gold = join_gold(encoded)
     if not structure.strict_encode:
         n_additional = size_of(structure.learned_shapes(n_outputs))
@@ -288,11 +289,13 @@ def encode_gold(structure, layout, n_outputs, codes):
                 i = start + int(np.argmin(found))
                 parts = encoded[i][0][encoded[i][0] >= 0].tolist()
                 more = ", ..." if len(parts) > _SHOWN else ""
-                raise ValueError(
-                    f"y[{i}] is no structure: with high scores for its parts [{', '.join(map(str, parts[:_SHOWN]))}"
-                    f"{more}] and low scores for all others, the MAP oracle finds another structure. Correct "
-                    "y, leave the sample out, or correct encode; if y is valid, the oracle does not find the maximum: "
-                    "sklearn_sparsemap.testing.check_structure shows where, given all structures of a small problem"
+                raise SampleError(
+                    "y",
+                    i,
+                    f" is no structure: with high scores for its parts [{', '.join(map(str, parts[:_SHOWN]))}{more}] "
+                    "and low scores for all others, the MAP oracle finds another structure. Correct y, leave the "
+                    "sample out, or correct encode; if y is valid, the oracle does not find the maximum: "
+                    "sklearn_sparsemap.testing.check_structure shows where, given all structures of a small problem",
                 )
     return gold
 

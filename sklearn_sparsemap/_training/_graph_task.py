@@ -5,6 +5,7 @@ from math import prod
 
 import numpy as np
 
+from .._core.errors import SampleError
 from .._core.offsets import size_of
 from .._core.threads import over_groups
 from .._graphs.arrays import FORBIDDEN
@@ -115,7 +116,7 @@ class GraphTask(Task):
             try:
                 found.append(parts_and_violations(*parts))
             except ValueError as error:
-                raise ValueError(f"y[{i}]: {error}") from error
+                raise SampleError("y", i, f": {error}") from error
         return found
 
     def epochs(self, optimizer, X, remember=True):
@@ -246,7 +247,7 @@ class GraphTask(Task):
             try:
                 u = read_assignment(graph, layout, own, partly=True)
             except ValueError as error:
-                raise ValueError(f"known[{i}]: {error}") from None
+                raise SampleError("known", i, f": {error}") from None
             scores[self.row_ptr[i] : self.row_ptr[i + 1]].reshape(-1)[u == 0.0] = FORBIDDEN
             sizes = [prod(shape) for shape in graph.shapes.values()]
             is_binary = np.repeat([name not in graph.n_states for name in graph.shapes], sizes)
@@ -304,10 +305,12 @@ class GraphTask(Task):
         for samples, _, problems in self._problems(scores, additional):
             layout, whole = problems.layout, problems.layout.whole
             if whole is None:
-                raise ValueError(
-                    f"predict_structures is for structures, but the factor graph of X[{samples[0]}] is not a single "
-                    "structure over all variables, so LP-SparseMAP has no distribution; use predict_n_best or "
-                    "predict_marginals"
+                raise SampleError(
+                    "X",
+                    samples[0],
+                    "predict_structures is for structures, but the factor graph of ",
+                    " is not a single structure over all variables, so LP-SparseMAP has no distribution; use "
+                    "predict_n_best or predict_marginals",
                 )
             given = [layout.shape_additional(row).get(whole.name, {}) for row in problems.additional]
             given = {name: [own[name] for own in given] for name in given[0]} if len(given) > 1 else given[0]

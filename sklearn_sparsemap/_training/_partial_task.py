@@ -13,6 +13,7 @@ Reference: Yuille and Rangarajan, The Concave-Convex Procedure. Neural Computati
 
 import numpy as np
 
+from .._core.errors import SampleError
 from .._core.offsets import ragged_indices, split_flat
 from .._core.ragged import RaggedArray
 from ..inference import map_inference
@@ -46,9 +47,11 @@ class PartialTask(StructureTask):
                 codes[rows] = map_inference(self.structure, allowed[rows], **additional).structure
             except ValueError as error:
                 # Shapes were checked before, so known labels, and the mask, leave no structure.
-                raise ValueError(
-                    f"no structure agrees with the known labels of y[{i}]; correct them, write None for more of them, "
-                    "or relax the structure or its constraints"
+                raise SampleError(
+                    "y",
+                    i,
+                    "no structure agrees with the known labels of ",
+                    "; correct them, write None for more of them, or relax the structure or its constraints",
                 ) from error
         return codes
 

@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 from numba import types
 
+from .._core.errors import SampleError
 from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, copy_into, entry, readonly
 from .._core.offsets import split_flat
 from .._core.ragged import RaggedArray
@@ -128,7 +129,7 @@ class StructureTask(Task):
                 shape = self.structure.scores_shape(tuple(size), self.n_outputs)
                 layouts.append((shape, *self.structure.layout(shape, self.additional_shapes)))
             except ValueError as error:
-                raise ValueError(f"X[{i}]: {error}") from error
+                raise SampleError("X", i, f": {error}") from error
         which, shapes, dims, sizes = which.ravel(), *zip(*layouts)
         dims, sizes = (readonly(np.array(a, np.int64)[which], np.int64) for a in (dims, sizes))
         return dims, sizes, [shapes[k] for k in which.tolist()]
@@ -370,7 +371,7 @@ class StructureTask(Task):
             try:
                 counts.append(structure.agreement(own, found, dims))
             except ValueError as error:
-                raise ValueError(f"y[{i}]: {error}") from error
+                raise SampleError("y", i, f": {error}") from error
         return agreement_of(counts, weights)
 
 

@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 
 from .._core.annotations import Any, ArrayLike, Callable, NDArray, Self
 from .._core.doc_link import DocLinkMixin
+from .._core.errors import SampleError
 from .._core.export import ArraysMixin
 from .._core.moments import in_one_step, whole
 from .._core.pickles import PickleMixin
@@ -567,7 +568,11 @@ def _check_hashable(groups):
     """Return the groups of samples; a ValueError names the first that cannot be one."""
     for i, group in enumerate(groups):
         if not isinstance(group, Hashable):
-            raise ValueError(f"the group of X[{i}] is {quoted(group)}; a group is a number, a str or a tuple of these")
+            raise SampleError(
+                "X", i, "the group of ", f" is {quoted(group)}; a group is a number, a str or a tuple of these"
+            )
         if group != group:
-            raise ValueError(f"the group of X[{i}] is {quoted(group)}, a missing value; give this sample a group")
+            raise SampleError(
+                "X", i, "the group of ", f" is {quoted(group)}, a missing value; give this sample a group"
+            )
     return groups

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .._core.errors import SampleError, naming
 from .._core.validation import check_same_length
 
 _ROUNDING = 1e-12  # relative to the offset; smaller nonconformities are rounding errors, and are set to zero
@@ -169,9 +170,12 @@ class NonconformityWithEmpty:
         check_same_length(results, y)
         for i in np.flatnonzero(self.batch.is_empty):
             if len(y[i]):
-                raise ValueError(f"X[{i}] has 0 steps, but y[{i}] has {len(y[i])} labels; give one for each step")
+                message = "", " has 0 steps, but ", f" has {len(y[i])} labels; give one for each step"
+                raise SampleError("y", i, *message, names=("X", None))
         places = np.flatnonzero(~self.batch.is_empty)
-        for place, own in zip(places, getattr(self._nonempty, method)([y[i] for i in places]) if len(places) else []):
+        with naming(places):
+            found = getattr(self._nonempty, method)([y[i] for i in places]) if len(places) else []
+        for place, own in zip(places, found):
             results[place] = own
 
 

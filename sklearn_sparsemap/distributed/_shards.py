@@ -1,5 +1,8 @@
 """Shards: the training data of each worker, one or more parts of the data."""
 
+from collections.abc import Sized
+
+from .._core.errors import SampleError
 from ..estimators._partitions import Partitions, read_partition
 
 
@@ -27,6 +30,9 @@ class Shard(Partitions):
     def __getstate__(self):
         return self.__dict__ | {"_training_data": {}, "_phase": None}
 
+    def name_of(self, number):
+        return self.names[number]
+
     def samples(self, phase, estimator):
         """Yield the task and the features of each part, for the optimiser of an estimator in a phase."""
         if self._phase != phase.number:
@@ -39,6 +45,8 @@ class Shard(Partitions):
                 except ValueError as error:
                     if not self.names:
                         raise
+                    if isinstance(error, SampleError):
+                        raise error.within(self.names[k]) from error.__cause__
                     raise ValueError(f"{self.names[k]}: {error}") from error
                 if isinstance(source, tuple):
                     self._training_data[k] = training_data
@@ -49,7 +57,7 @@ class Shard(Partitions):
 
 def join_parts(X, y):
     """Return a partition (X, y) whose parts were computed separately; partitions of bags are iterables."""
-    return tuple(part if hasattr(part, "__len__") else list(part) for part in (X, y))
+    return tuple(part if isinstance(part, Sized) else list(part) for part in (X, y))
 
 
 def unzip_part(samples):

@@ -1,5 +1,7 @@
 """The division of the data of `ParameterMixing.fit` into shards: tasks of dask, functions, files, or data in memory."""
 
+from collections.abc import Sized
+
 import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
@@ -33,7 +35,7 @@ class Source:
         if y is None and hasattr(X, "to_delayed"):
             self.parts = [(unzip_part, part) for part in _delayed(X)]
         elif y is None:
-            if isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or hasattr(X, "shape"):
+            if isinstance(X, str | bytes | dict) or not isinstance(X, Sized) or hasattr(X, "shape"):
                 raise ValueError(
                     f"without y, X must be a list of partitions, or a bag of pairs (x, y); got {quoted(X)}"
                 )

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._core.annotations import Any, ArrayLike, Mapping, NDArray
 from .._core.doc_link import DocLinkMixin
+from .._core.errors import naming
 from .._core.indicators import in_order
 from .._core.moments import whole
 from .._core.pickles import PickleMixin
@@ -27,7 +28,6 @@ from .._core.validation import (
     check_parameters,
     check_same_length,
     check_sample_weight,
-    naming,
 )
 from .._training._data import LinearModel
 from .._training._decision_task import DecisionTask
@@ -293,7 +293,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         self.scale_ = mean_size(values, None if sample_weight is None else weights)
         flat = values.reshape(len(values), -1) / self.scale_
         problems = decisions_of(structures, self._shape)
-        with naming("scores", "y[{}]"):
+        with naming(scores="y"):
             gold = self._best(problems, flat)
         rows = np.flatnonzero(weights)
         validate = None
@@ -353,7 +353,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         found = []
         for k, rows in enumerate(parts):
             report(self, "optimal decisions, part", k + 1, len(parts), f", {len(values)} samples")
-            with naming("scores", "scores[{}]", rows):
+            with naming(rows):
                 found.append(problems.take(rows).best(values[rows], self.n_jobs))
         return np.concatenate(found)
 
@@ -408,7 +408,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
     def _validate(self, X, values, structures, weights, model):
         coef, intercept = self._weights(model)
         predicted = (rows_of(X) @ coef + intercept).reshape(values.shape)
-        with naming("scores", "y_val[{}]"):
+        with naming(scores="y_val"):
             decisions = decide(structures, predicted, values > -np.inf, self.n_jobs)
         return -normalized_regret(values, decisions, structures, sample_weight=weights)
 
@@ -479,7 +479,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         allowed = np.ones(values.shape, bool) if mask is None else np.asarray(self._in_order(mask, "mask"))
         if allowed.dtype != bool or allowed.shape != values.shape:
             raise ValueError(f"mask must be bool of shape {values.shape}; got {allowed.dtype} of {allowed.shape}")
-        with naming("scores", "X[{}]" if mask is None else "mask[{}]"):
+        with naming(scores="X" if mask is None else "mask"):
             return decide(structures_for(self._structure, X), values, allowed, self.n_jobs)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -502,7 +502,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         structures = structures_for(self._structure, X)
         values = check_values(structures, self._in_order(y), "y")
         check_same_length(range(X.shape[0]), values)
-        with naming("mask", "y[{}]"):
+        with naming(mask="y"):
             decisions = self._decide(X, values > -np.inf)
         return -normalized_regret(values, decisions, structures, sample_weight=sample_weight)
 

@@ -6,6 +6,7 @@ Used by `distributed`, `estimators/_multilabel` and `estimators/_structured`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from functools import partial
 from itertools import chain, count
@@ -16,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
 from .._core.annotations import Any, Self
+from .._core.errors import SampleError
 from .._core.moments import view_of
 from .._core.partition_files import load_partition
 from .._core.ragged import RaggedArray
@@ -36,9 +38,16 @@ class Partitions:
         As in `fit_partitions`.
     shuffle : bool
         Whether partitions of a sequence, and the samples of each, are visited in random order.
+    name : str, default="partitions[{}]"
+        The name of a partition in messages, with its number.
+
+    Attributes
+    ----------
+    latest : int
+        The number of the partition that was read last.
     """
 
-    def __init__(self, source, shuffle=True):
+    def __init__(self, source, shuffle=True, name="partitions[{}]"):
         if isinstance(source, Iterator):
             raise ValueError(
                 "partitions is an iterator, which can be used only once; pass a list, or the function that returns the "
@@ -46,7 +55,7 @@ class Partitions:
             )
         if isinstance(source, str | bytes | dict) or not (callable(source) or isinstance(source, Iterable)):
             raise ValueError(f"partitions must be a list of them, or a function that yields them; got {quoted(source)}")
-        self.source, self.shuffle = source, shuffle
+        self.source, self.shuffle, self.name = source, shuffle, name
         self.indices = np.arange(len(source)) if isinstance(source, Sequence) else None
         if self.indices is not None and not len(source):
             raise ValueError("partitions is empty; give at least one")
@@ -62,10 +71,12 @@ class Partitions:
         if self.indices is None:
             source = self.source() if callable(self.source) else self.source
             for number, partition in enumerate(source):
+                self.latest = number
                 yield read_partition(partition, number)
             return
         order = self.indices if rng is None or not self.shuffle else rng.permutation(self.indices)
         for number in order.tolist():
+            self.latest = number
             yield read_partition(self.source[number], number)
 
     def read_first(self):
@@ -73,6 +84,19 @@ class Partitions:
         for part in self.parts():
             return part
         raise ValueError("partitions yields none; give at least one")
+
+    @contextmanager
+    def naming(self):
+        """Let errors of samples name the partition that was read last."""
+        try:
+            yield
+        except SampleError as error:
+            error.within(self.name_of(self.latest))
+            raise
+
+    def name_of(self, number):
+        """Return the name of a partition in messages."""
+        return self.name.format(number)
 
     def run_epoch(self, estimator, optimizer, rng):
         """Let an optimiser visit all samples once; return their mean loss.
@@ -87,7 +111,8 @@ class Partitions:
         total = weight = 0.0
         estimator._reset_pass()
         for X, y in self.parts(rng):
-            task, X = estimator._prepare_stream(X, y)
+            with self.naming():
+                task, X = estimator._prepare_stream(X, y)
             if task is not None:
                 task, X = estimator._data_of(optimizer, task, X)
                 order = rng.permutation(len(X)) if self.shuffle else np.arange(len(X))
@@ -226,7 +251,7 @@ class PartitionsMixin:
         if not hasattr(self, "n_iter_no_change"):
             raise ValueError(f"{type(self).__name__} learns for a fixed number of epochs; leave validation at None")
         if validation is not None:
-            return source, Partitions([validation])
+            return source, Partitions([validation], name="validation")
         n = 0 if source.indices is None else len(source.indices)
         if n < 2:
             raise ValueError("early_stopping holds out partitions of a sequence of two or more; pass validation")
@@ -251,7 +276,8 @@ class PartitionsMixin:
     def _take_first(self, source, classes):
         """Lay out partitions until one has a usable sample, so that there is an optimiser."""
         for X, y in source.parts():
-            self._prepare_stream(X, y, classes)
+            with source.naming():
+                self._prepare_stream(X, y, classes)
             del X, y
             if self._learned.optimizer is not None:
                 return
@@ -267,7 +293,8 @@ class PartitionsMixin:
         total = np.zeros(2)
         shadow._learned = FittedState(model)
         for X, y in source.parts():
-            total += shadow._agreement_with(X, y)
+            with source.naming():
+                total += shadow._agreement_with(X, y)
             del X, y
         return total
 

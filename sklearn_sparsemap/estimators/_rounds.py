@@ -8,6 +8,7 @@ tasks get the same objects, so a task must not write to its arguments.
 """
 
 from collections import namedtuple
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -104,7 +105,8 @@ def begin(estimator, shard, classes):
     """Return a blank estimator, checked with the first samples of a shard, and the initial training state."""
     estimator = view_of(estimator)
     for X, y in shard.parts():
-        estimator._prepare_stream(X, y, classes)
+        with shard.naming() if shard.names else nullcontext():
+            estimator._prepare_stream(X, y, classes)
         if estimator._learned.optimizer is not None:
             break
     else:

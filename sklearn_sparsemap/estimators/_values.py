@@ -4,6 +4,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
+from .._core.errors import SampleError
 from .._core.validation import check_numbers, check_same_length
 from .._training._data import LinearModel
 from ..inference._decisions import check_values, decisions_of, has_decisions
@@ -27,7 +28,9 @@ def structures_for(structure, X):
     for i in range(X.shape[0]):
         own = structure(X[[i]].toarray()[0] if sparse.issparse(X) else X[i])
         if not has_decisions(own):
-            raise ValueError(f"X[{i}]: the function `structure` must return a Structure or a FactorGraph; got {own!r}")
+            raise SampleError(
+                "X", i, f": the function `structure` must return a Structure or a FactorGraph; got {own!r}"
+            )
         found.append(own)
     return found
 

@@ -4,6 +4,7 @@ from numbers import Real
 
 import numpy as np
 
+from .._core.errors import error_at, part_of
 from .._core.offsets import size_of, split_flat
 from .._core.validation import check_numbers
 from .._graphs.arrays import PAIR, SCORED, TABLE
@@ -13,7 +14,7 @@ def check_finite(values, ndim, name):
     """Return `values` as a float64 array; raise ValueError for NaN and infinity. `ndim` is not used."""
     array = check_numbers(values, name)
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or infinity")
+        raise error_at(name, " contains NaN or infinity")
     return array
 
 
@@ -48,22 +49,22 @@ class VariableArrays:
         shapes = self.variable_shapes
         if not isinstance(values, dict):
             if not self.single:
-                raise ValueError(f"{name} must be a dict with one array for each of {list(shapes)}")
+                raise error_at(name, f" must be a dict with one array for each of {list(shapes)}")
             values = {next(iter(shapes)): values}
         if not values.keys() <= shapes.keys():
             unknown = sorted(values.keys() - shapes.keys(), key=str)
-            raise ValueError(f"{name} names {unknown[0]!r}, which the graph does not have; there are {list(shapes)}")
+            raise error_at(name, f" names {unknown[0]!r}, which the graph does not have; there are {list(shapes)}")
         flat = []
         for array_name, shape in shapes.items():
-            label = name if self.single else f"{name}[{array_name!r}]"
+            label = name if self.single else part_of(name, array_name)
             if check and array_name not in values:
-                raise ValueError(f"{name} has no {array_name!r}; pass its scores, or 0.0 if all of them are zero")
+                raise error_at(name, f" has no {array_name!r}; pass its scores, or 0.0 if all of them are zero")
             value = values.get(array_name, 0.0)
             if isinstance(value, Real):
                 value = np.full(shape, value)
             array = (check or check_finite)(value, len(shape), label)
             if array.shape != shape:
-                raise ValueError(f"{label} has shape {array.shape}; the graph's variables have {shape}")
+                raise error_at(label, f" has shape {array.shape}; the graph's variables have {shape}")
             flat.append(array.ravel())
         return np.concatenate(flat)
 

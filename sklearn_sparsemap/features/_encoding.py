@@ -5,6 +5,7 @@ Used by `features/_arcs`, `features/_tokens` and `features/_triples`.
 
 import numpy as np
 
+from .._core.errors import SampleError
 from .._core.jit import readonly
 from ._fields import Tokens, check_derived_fields, hash_values
 
@@ -124,7 +125,7 @@ class EncodedTokens:
         self.indptr = tokens.indptr
         lengths = np.diff(self.indptr)
         if plan.n_roots and not lengths.all():
-            raise ValueError(f"X[{int(np.argmin(lengths))}] has no tokens; remove empty sentences, which have no tree")
+            raise SampleError("X", np.argmin(lengths), " has no tokens; remove empty sentences, which have no tree")
         n_tokens = int(self.indptr[-1])
         reach = plan.before + plan.after
         starts = self.indptr[:-1] + plan.before + np.arange(len(lengths)) * reach

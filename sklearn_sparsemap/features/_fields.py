@@ -3,7 +3,7 @@
 Used by `features/_arcs`, `features/_rows` and `features/_tokens`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from hashlib import blake2b
 from itertools import chain
 from operator import itemgetter
@@ -11,6 +11,7 @@ from os import urandom
 
 import numpy as np
 
+from .._core.errors import Place, SampleError, error_at, part_of
 from .._core.validation import quoted
 from ._words import DERIVED_FIELDS
 
@@ -68,10 +69,9 @@ class Tokens:
         if odd:
             i = next(i for i, token in enumerate(self._tokens) if type(token) in odd)
             token = self._tokens[i]
-            raise ValueError(
-                f"{name_of_token(self.indptr, i)} is {quoted(token)} of type {type(token).__name__}; "
-                "a token must be a dict from field to value, or a string"
-            )
+            fault = f" is {quoted(token)} of type {type(token).__name__}"
+            rule = "a token must be a dict from field to value, or a string"
+            raise error_at(name_of_token(self.indptr, i), f"{fault}; {rule}")
         if any(issubclass(kind, str) for kind in kinds):
             self._tokens = [{"word": t} if isinstance(t, str) else t for t in self._tokens]
         self._names_in_tokens = set(chain.from_iterable(self._tokens))
@@ -108,9 +108,10 @@ class Tokens:
         if name in self._names_in_tokens:
             remedy = "give every token this field"
             hint = "; pandas.read_csv reads words such as 'NA' and 'null' as missing, unless keep_default_na=False"
-        raise ValueError(
-            f"{name_of_token(self.indptr, i)} lacks the field {name!r}, which {needed_by} needs (it has {has}); "
-            f"{remedy}, or leave {wanted!r} out of the templates{hint}"
+        raise error_at(
+            name_of_token(self.indptr, i),
+            f" lacks the field {name!r}, which {needed_by} needs (it has {has}); {remedy}, or leave {wanted!r} out of "
+            f"the templates{hint}",
         )
 
     def _field(self, name, path):
@@ -136,15 +137,15 @@ class Tokens:
         odd = [kind for kind in set(map(type, values)) if not issubclass(kind, (*_VALUE_TYPES, _None))]
         if odd:
             i = next(i for i, value in enumerate(values) if type(value) in odd)
-            raise ValueError(
-                f"the field {name!r} of {name_of_token(self.indptr, i)} is {quoted(values[i])} of type "
-                f"{type(values[i]).__name__}; values must be strings or integers{_for_text(name)}"
-            )
+            fault = f" is {quoted(values[i])} of type {type(values[i]).__name__}"
+            rule = f"values must be strings or integers{_for_text(name)}"
+            raise error_at(name_of_token(self.indptr, i), f"the field {name!r} of ", f"{fault}; {rule}")
         large = next((v for v in values if isinstance(v, int) and not -_LARGEST <= v <= _LARGEST), None)
         if large is not None:
             # Any number of them can have equal hashes.
             place = name_of_token(self.indptr, values.index(large))
-            raise ValueError(f"the field {name!r} of {place} is an integer of more than 64 bits; write it as a string")
+            fault = " is an integer of more than 64 bits; write it as a string"
+            raise error_at(place, f"the field {name!r} of ", fault)
         distinct = dict.fromkeys(values)
         distinct.pop(_NONE, None)
         index = {value: i for i, value in enumerate(distinct)}
@@ -187,7 +188,7 @@ def _for_text(field):
 def name_of_token(indptr, i):
     """Name a token the way a user would index it; `indptr` are the beginnings of sentences."""
     sentence = int(np.searchsorted(indptr, i, side="right")) - 1
-    return f"X[{sentence}][{i - int(indptr[sentence])}]"
+    return part_of(Place("X", sentence), i - int(indptr[sentence]))
 
 
 def join_sentences(X):
@@ -201,14 +202,14 @@ def join_sentences(X):
 
 def are_all_empty(X):
     """Tell whether X is a sequence of sentences, none of which has a token."""
-    if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__") or _is_table(X) or not len(X):
+    if isinstance(X, str | bytes | Mapping) or not isinstance(X, Sized) or _is_table(X) or not len(X):
         return False
     kinds = str | bytes | Mapping
-    return all(hasattr(sentence, "__len__") and not isinstance(sentence, kinds) and not len(sentence) for sentence in X)
+    return all(isinstance(sentence, Sized) and not isinstance(sentence, kinds) and not len(sentence) for sentence in X)
 
 
 def _check_sentences(X):
-    if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
+    if isinstance(X, str | bytes | Mapping) or not isinstance(X, Sized):
         raise ValueError(f"X must be a sequence of sentences; got {type(X).__name__}")
     if _is_table(X):
         raise ValueError(
@@ -219,7 +220,7 @@ def _check_sentences(X):
     if not sentences:
         raise ValueError("X has no sentences; give at least one")
     for kind in set(map(type, sentences)):
-        if not issubclass(kind, str | bytes | Mapping) and hasattr(kind, "__len__"):
+        if not issubclass(kind, str | bytes | Mapping) and issubclass(kind, Sized):
             continue
         i = next(i for i, sentence in enumerate(sentences) if type(sentence) is kind)
         hint = ""
@@ -227,7 +228,7 @@ def _check_sentences(X):
             hint = "; split it into tokens first"
         elif issubclass(kind, Mapping):
             hint = ", which is a token; wrap a single sentence in a list: [sentence]"
-        raise ValueError(f"X[{i}] must be a sequence of tokens; got a {kind.__name__}{hint}")
+        raise SampleError("X", i, f" must be a sequence of tokens; got a {kind.__name__}{hint}")
     return sentences
 
 
@@ -240,7 +241,7 @@ def _tokens_of_table(table, i):
     """Return the rows of a DataFrame as tokens."""
     fields = list(table.columns)
     if len(set(fields)) < len(fields):
-        raise ValueError(f"X[{i}] has two columns of one name; each column is a field of its tokens")
+        raise SampleError("X", i, " has two columns of one name; each column is a field of its tokens")
     return [dict(zip(fields, row)) for row in zip(*(table[field].to_list() for field in fields))]
 
 

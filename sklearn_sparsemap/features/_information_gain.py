@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from itertools import chain
 from numbers import Integral, Real
 
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._core.annotations import Any, ArrayLike, Self
 from .._core.doc_link import DocLinkMixin
+from .._core.errors import SampleError
 from .._core.indices import are_indices
 from .._core.moments import in_one_step
 from .._core.pickles import PickleMixin
@@ -216,15 +218,15 @@ def _is_structured(X):
 
 def _flatten_labels(y, lengths):
     """Return the labels of all rows as a list, after checking that there is one for each."""
-    if isinstance(y, str) or not hasattr(y, "__len__"):
+    if isinstance(y, str) or not isinstance(y, Sized):
         raise ValueError(f"y must be a sequence of label sequences; got {y!r}")
     check_same_length(lengths, y)
     samples = list(y)
     for i, (sample, length) in enumerate(zip(samples, lengths)):
-        if isinstance(sample, str) or not hasattr(sample, "__len__") or getattr(sample, "ndim", 1) != 1:
-            raise ValueError(f"y[{i}] is {quoted(sample)}, not a sequence of labels; X[{i}] has {length} rows")
+        if isinstance(sample, str) or not isinstance(sample, Sized) or getattr(sample, "ndim", 1) != 1:
+            raise SampleError("y", i, f" is {quoted(sample)}, not a sequence of labels; X[{i}] has {length} rows")
         if len(sample) != length:
-            raise ValueError(f"y[{i}] has {len(sample)} labels, but X[{i}] has {length} rows; give one label a row")
+            raise SampleError("y", i, f" has {len(sample)} labels, but X[{i}] has {length} rows; give one label a row")
     labels = list(chain.from_iterable(samples))
     check_no_missing(labels)
     return labels

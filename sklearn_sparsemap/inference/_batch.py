@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from .._core.errors import SampleError
 from .._core.jit import readonly
 from .._core.offsets import offsets
 from .._core.threads import over_ranges
@@ -185,22 +186,19 @@ def marginal_oracle_of(structure, what):
 
 
 def check_feasible(feasible, many, structure, problems):
-    """Raise ValueError for the first problem that is marked as infeasible; its structure or its scores are at fault.
-
-    `_layers/samples.py` and `estimators/_structured/restrictions.py` recognise the beginning of these messages.
-    """
+    """Raise `SampleError` for the first infeasible problem; its structure or its scores are at fault."""
     if feasible.all():
         return
     i = int(np.argmin(feasible))
     alone = take_problems(problems, np.array([i]))
     zeros = [readonly(np.zeros(len(array))) for array in (alone.scores, alone.additional)]
     _, _, values = map_problems(structure, alone._replace(scores=zeros[0], additional=zeros[1]), check=False)
-    which = f"scores[{i}]" if many else "scores"
-    if values[0] == -np.inf:
-        what = f" (for {which})" if many else ""
-        raise ValueError(
-            f"infeasible: {structure!r} has no solution at all here{what}, whatever the scores; its constraints "
-            "contradict each other"
-        )
     added = " (with the additional scores)" if structure.additional_names else ""
-    raise ValueError(f"infeasible: {which}{added} forbid every structure; allow at least one by scores above -inf")
+    message = "infeasible: ", f"{added} forbid every structure"
+    remedies = ["; allow at least one by scores above -inf", "; allow at least one by weights above -inf"]
+    if values[0] == -np.inf:
+        rest = "), whatever the scores; its constraints contradict each other"
+        message = f"infeasible: {structure!r} has no solution at all here (for ", rest
+        remedies = ["", ""]
+    position = i if many else None
+    raise SampleError("scores", position, *message, infeasible=True, remedy=remedies[0], model_remedy=remedies[1])

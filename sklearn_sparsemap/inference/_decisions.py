@@ -5,8 +5,9 @@ Used by `estimators`, `losses` and `metrics`.
 
 import numpy as np
 
+from .._core.errors import naming
 from .._core.jit import readonly
-from .._core.validation import check_numbers, check_scores, naming
+from .._core.validation import check_numbers, check_scores
 from .._graphs.arrays import FORBIDDEN
 from .._numerics.loops import OBJECTIVE, Problems
 from ..factors import FactorGraph
@@ -133,14 +134,14 @@ class MixedDecisions:
         marginals = np.empty_like(scores)
         values = np.empty(len(scores))
         for rows, own in self._groups:
-            with naming("scores", "scores[{}]", rows):
+            with naming(rows):
                 marginals[rows], values[rows] = own.argmax(name, scores[rows], n_jobs)
         return marginals, values
 
     def best(self, scores, n_jobs=None):
         decisions = np.empty_like(scores)
         for rows, own in self._groups:
-            with naming("scores", "scores[{}]", rows):
+            with naming(rows):
                 decisions[rows] = own.best(scores[rows], n_jobs)
         return decisions
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._core.errors import Place, SampleError, error_at
 from .._core.jit import readonly
 from .._core.offsets import offsets, split_flat
 from .._core.tables import aligned, are_default, column_names
@@ -286,8 +287,7 @@ def batch_of(structure, scores, additional):
         additional = _in_order_of_scores(additional, scores if many else [scores])
     flat, shapes = _join_scores(scores, ndim) if many else _join_scores([scores], ndim, "scores")
     per_sample = {name for name in additional if many and _is_per_sample(additional[name], structure, shapes, name)}
-    label = "scores[{}]" if many else "scores"
-    problem_shapes, shape_ids, joined, stop = _join_additional(structure, shapes, additional, per_sample, label)
+    problem_shapes, shape_ids, joined, stop = _join_additional(structure, shapes, additional, per_sample, many)
     problems = problems_of(problem_shapes, shape_ids, flat, joined, stop)
     return StructureBatch(structure, problems, problem_shapes, shape_ids), many, per_sample
 
@@ -299,7 +299,7 @@ def _in_order_of_scores(additional, scores):
         return additional
     for i, own in enumerate(scores):
         if column_names(own, f"scores[{i}]") != names:
-            raise ValueError(f"scores[{i}] has other columns than scores[0]; give all samples the same, in one order")
+            raise SampleError("scores", i, " has other columns than scores[0]; give all samples the same, in one order")
 
     def ordered(value, name):
         axes = [names] * len(getattr(value, "shape", ()))
@@ -311,7 +311,7 @@ def _in_order_of_scores(additional, scores):
     }
 
 
-def _join_additional(structure, shapes, additional, per_sample, label):
+def _join_additional(structure, shapes, additional, per_sample, many):
     """Check the additional scores and the shapes of all samples.
 
     Parameters
@@ -323,8 +323,8 @@ def _join_additional(structure, shapes, additional, per_sample, label):
         Additional scores in the user's form, without those that are None.
     per_sample : set of str
         Names of additional scores that differ between samples.
-    label : str
-        The name of the scores of a sample in messages, with ``{}`` in place of its index.
+    many : bool
+        Whether messages have the index of the sample.
 
     Returns
     -------
@@ -353,7 +353,7 @@ def _join_additional(structure, shapes, additional, per_sample, label):
         arrays = {}
         for name in structure.additional_names:
             if name in per_sample:
-                arrays[name] = check_additional(f"{name}[{i}]", additional[name][i], structure, shape, name)
+                arrays[name] = check_additional(Place(name, i), additional[name][i], structure, shape, name)
             elif name in additional:
                 if (name, shape) not in shared:
                     shared[name, shape] = check_additional(name, additional[name], structure, shape)
@@ -368,7 +368,7 @@ def _join_additional(structure, shapes, additional, per_sample, label):
             try:
                 problem_shapes.append(ProblemShape(shape, given, *structure.layout(shape, given)))
             except ValueError as error:
-                raise ValueError(f"{label.format(i)}: {error}") from error
+                raise SampleError("scores", i if many else None, f": {error}") from error
             ends.append(n_joined)
         shape_ids[i] = numbers[key]
     return problem_shapes, shape_ids, np.concatenate(pieces), stop
@@ -383,11 +383,11 @@ def _join_scores(scores, ndim, name=None):
         flat = np.concatenate(scores, axis=None)
         shapes = [s.shape for s in scores]
     else:
-        arrays = [check_scores(s, ndim, name or f"scores[{i}]") for i, s in enumerate(scores)]
+        arrays = [check_scores(s, ndim, name or Place("scores", i)) for i, s in enumerate(scores)]
         return np.concatenate(arrays, axis=None), [array.shape for array in arrays]
     if not are_scores(flat) and not are_scores(flat := bound_masks(flat)):
         for i, sample in enumerate(scores):
-            check_scores(sample, ndim, name or f"scores[{i}]")
+            check_scores(sample, ndim, name or Place("scores", i))
     return flat, shapes
 
 
@@ -400,7 +400,7 @@ def check_additional(label, value, structure, shape, name=None):
         found = "ragged"
     if found not in accepted:
         wanted = " or ".join(map(str, accepted))
-        raise ValueError(f"{label} has shape {found}; with scores of shape {shape} it must have {wanted}")
+        raise error_at(label, f" has shape {found}; with scores of shape {shape} it must have {wanted}")
     array = check_numbers(value, label)
     return array if are_scores(array) else check_scores(array, array.ndim, label)
 

@@ -13,12 +13,14 @@ Used by `_layers`, `_training` and `estimators`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sized
 from functools import partial, singledispatch
 from typing import Literal
 
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike
+from .._core.errors import SampleError
 from .._core.jit import readonly
 from .._core.offsets import offsets
 from .._core.tables import aligned
@@ -166,7 +168,7 @@ def structure_loss_gradient(structure, inference, form, tol, scores, gold, addit
         try:
             encoded.append(structure.encode(own, dims))
         except ValueError as error:
-            raise ValueError(f"gold[{i}]: {error}" if many else f"gold: {error}") from error
+            raise SampleError("gold", i if many else None, f": {error}") from error
     n_labels = math.isqrt(len(form.cost))
     for shape in batch.problem_shapes:
         if n_labels not in (0, shape.shape[-1]):
@@ -192,8 +194,8 @@ def structure_loss_gradient(structure, inference, form, tol, scores, gold, addit
         run()
     check_feasible(~np.isnan(losses), many, structure, problems)
     if np.isinf(losses).any():
-        which = f"gold[{int(np.argmax(np.isinf(losses)))}]" if many else "gold"
-        raise ValueError(f"{which} is forbidden: one of its parts has a score of -inf")
+        i = int(np.argmax(np.isinf(losses)))
+        raise SampleError("gold", i if many else None, " is forbidden: one of its parts has a score of -inf")
     pairs = []
     for i, (loss, shape) in enumerate(zip(losses.tolist(), batch.shapes)):
         unary = residuals[problems.score_ptr[i] : problems.score_ptr[i + 1]].reshape(shape)
@@ -261,7 +263,7 @@ def loss_form(structure, name, temperature, cost, n_labels=None):
     flat = np.zeros(0)
     check_loss(structure, name, cost)
     if cost is not None:
-        labels = list(range(len(cost))) if hasattr(cost, "__len__") else []
+        labels = list(range(len(cost))) if isinstance(cost, Sized) else []
         whose = "the numbers of the labels, which have no names here"
         matrix = check_numbers(aligned(cost, labels, labels, name="cost", whose=whose), "cost")
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or n_labels not in (None, len(matrix)):

@@ -3,8 +3,11 @@
 Used by `_training` and `estimators`.
 """
 
+from collections.abc import Sized
+
 import numpy as np
 
+from .._core.errors import SampleError
 from .._graphs.arrays import FORBIDDEN, STRUCTURE
 from .._graphs.samples import RESIDUAL
 from ..factors._assignments import gold_parts
@@ -60,20 +63,20 @@ def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jo
     problems, many = as_graph_problems(graph, scores, additional.get("additional"))
     layout = problems.layout
     golds = gold if many else [gold]
-    if not hasattr(golds, "__len__") or len(golds) != len(problems.scores):
+    if not isinstance(golds, Sized) or len(golds) != len(problems.scores):
         raise ValueError(f"gold must hold one assignment for each of {len(problems.scores)} samples")
     parts = []
     for i, own in enumerate(golds):
         try:
             parts.append(gold_parts(graph, layout, own))
         except ValueError as error:
-            raise ValueError(f"gold[{i}]: {error}" if many else f"gold: {error}") from error
+            raise SampleError("gold", i if many else None, f": {error}") from error
     u, joint = (np.array(arrays) for arrays in zip(*parts))
     given = np.broadcast_to(problems.additional, joint.shape)
     forbidden = (u * (problems.scores < 0.5 * FORBIDDEN)).any(axis=1) | ((joint > 0.0) & (given == -np.inf)).any(axis=1)
     if forbidden.any():
-        which = f"gold[{int(np.argmax(forbidden))}]" if many else "gold"
-        raise ValueError(f"{which} is forbidden: one of its parts has a score of -inf")
+        i = int(np.argmax(forbidden))
+        raise SampleError("gold", i if many else None, " is forbidden: one of its parts has a score of -inf")
     losses, residuals, joint_residuals, _ = graph_losses(name, temperature, problems, (u, joint), n_jobs)
     pairs = [
         (float(loss), {"scores": layout.shape_variables(own), "additional": layout.sum_additional(changes)})

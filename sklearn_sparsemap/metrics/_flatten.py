@@ -1,5 +1,6 @@
 """Conversion of label sequences to flat lists, and weighted means over these."""
 
+from collections.abc import Sized
 from itertools import chain
 
 import numpy as np
@@ -74,13 +75,13 @@ def flatten(y, name):
             raise ValueError(f"the values of {name} must have one label for each position; got shape {y.values.shape}")
         return y.values.tolist(), y.lengths
     refuse_table(y, name)
-    if isinstance(y, str) or not hasattr(y, "__len__"):
+    if isinstance(y, str) or not isinstance(y, Sized):
         raise ValueError(f"{name} must be a sequence of label sequences; got {y!r}")
     check_not_masked(y, name)
     samples = y.to_pylist() if hasattr(y, "to_pylist") else list(y)
     for i, sample in enumerate(samples):
         check_not_masked(sample, f"{name}[{i}]")
-        if isinstance(sample, str) or not hasattr(sample, "__len__"):
+        if isinstance(sample, str) or not isinstance(sample, Sized):
             raise ValueError(
                 f"{name}[{i}] is {sample!r}, not a sequence of labels; if each sample has one label, use "
                 "sklearn.metrics"

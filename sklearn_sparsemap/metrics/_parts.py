@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
+
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike
@@ -54,7 +56,7 @@ def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None 
     # Python iterates tables by columns.
     y_true, y_pred = (y.to_numpy() if hasattr(y, "columns") else y for y in (y_true, y_pred))
     for name, y in (("y_true", y_true), ("y_pred", y_pred)):
-        if isinstance(y, str | dict) or not hasattr(y, "__len__"):
+        if isinstance(y, str | dict) or not isinstance(y, Sized):
             raise ValueError(f"{name} must be a sequence with one structure for each sample; got {type(y).__name__}")
     if len(y_true) != len(y_pred):
         raise ValueError(f"y_true has {len(y_true)} samples, but y_pred has {len(y_pred)}")
@@ -107,7 +109,7 @@ def _as_array(structure):
 
 
 def _as_set(parts, name):
-    if isinstance(parts, str) or not hasattr(parts, "__len__"):
+    if isinstance(parts, str) or not isinstance(parts, Sized):
         raise ValueError(f"{name} must be an array of bool, or a sequence of parts; got {parts!r:.80}")
     parts = parts.tolist() if isinstance(parts, np.ndarray) else list(parts)
     try:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike
+from .._core.errors import naming
 from .._core.indicators import same_order
-from .._core.validation import naming
 from ..inference._decisions import check_decisions, check_values, decisions_of
 from ._flatten import weights_of
 
@@ -69,7 +69,7 @@ def normalized_regret(
     chosen = check_decisions(decisions, values).reshape(len(values), -1)
     flat = values.reshape(chosen.shape)
     weights = weights_of(sample_weight, V, len(values))
-    with naming("scores", "V[{}]"):
+    with naming(scores="V"):
         best = decisions_of(structure, values.shape[1:]).best(flat)
     finite = np.where(flat > -np.inf, flat, 0.0)
     optima = (best * finite).sum(axis=1) * weights

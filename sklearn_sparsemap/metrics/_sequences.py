@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from operator import eq
 from typing import Literal
 
@@ -269,7 +270,7 @@ def labeled_attachment_score(
 def _split_pairs(y, name):
     """Return heads and labels of sentences, each a list of lists."""
     refuse_table(y, name)
-    if isinstance(y, str) or not hasattr(y, "__len__"):
+    if isinstance(y, str) or not isinstance(y, Sized):
         raise ValueError(f"{name} must be a sequence of trees; got {y!r}")
     heads, labels = [], []
     for i, sentence in enumerate(y):

@@ -1,5 +1,7 @@
 """Checks of the columns of groups; columns may be names of features."""
 
+from collections.abc import Iterable, Sized
+
 import numpy as np
 
 from .._core.tables import refuse_names
@@ -43,7 +45,7 @@ def check_group(group, name, n_features=None, allow_empty=False):
     """
     if isinstance(group, str | bytes | dict):
         raise ValueError(f"group {name!r} must be a list of columns; got {group!r}")
-    array = np.asarray(group if hasattr(group, "__len__") else [group])
+    array = np.asarray(group if isinstance(group, Sized) else [group])
     if array.ndim != 1:
         raise ValueError(f"group {name!r} must be a flat list of columns; got shape {array.shape}")
     if array.size == 0:
@@ -88,7 +90,9 @@ def name_columns(columns, alone=True):
     """Tell whether lists of columns contain names; with `alone`, a single name counts as a list."""
     return any(
         (alone and isinstance(group, str))
-        or (hasattr(group, "__iter__") and not isinstance(group, str | dict) and any(isinstance(c, str) for c in group))
+        or (
+            isinstance(group, Iterable) and not isinstance(group, str | dict) and any(isinstance(c, str) for c in group)
+        )
         for group in columns
     )
 
@@ -122,7 +126,7 @@ def resolve_columns(columns, names, feature_names):
         place_of.setdefault(str(name), []).append(place)
     found = []
     for group, own in zip(names, columns):
-        own = own if hasattr(own, "__iter__") and not isinstance(own, str) else [own]
+        own = own if isinstance(own, Iterable) and not isinstance(own, str) else [own]
         places = []
         for column in own:
             if not isinstance(column, str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from copy import copy
 from functools import cached_property
 
@@ -287,7 +288,7 @@ def as_groups(
         order = list(dict.fromkeys(groups if is_list else groups.tolist()))
         ids = list(map({name: place for place, name in enumerate(order)}.get, groups))
         built = _from_ids(ids, tuple(order) if names is None else names, "groups", n_features)
-    elif is_list and any(np.ndim(group) or hasattr(group, "__len__") for group in groups):
+    elif is_list and any(np.ndim(group) or isinstance(group, Sized) for group in groups):
         names = range(len(groups)) if names is None else check_names(names, len(groups))
         built = _from_columns(groups, names, n_features, feature_names)
     elif is_list or hasattr(groups, "__array__"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from copy import copy
 from graphlib import CycleError, TopologicalSorter
 from numbers import Integral
@@ -121,7 +122,7 @@ class GroupOrder:
 
     @staticmethod
     def _check_pair(pair):
-        if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
+        if isinstance(pair, str) or not isinstance(pair, Sized) or len(pair) != 2:
             raise ValueError(f"an order consists of pairs (coarse, fine); got {pair!r}")
         return tuple(int(name) if isinstance(name, Integral) else name for name in pair)
 

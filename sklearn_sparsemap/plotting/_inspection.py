@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
+
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike, Self, Sequence
@@ -336,7 +338,7 @@ def _count_pairs(y_true, y_pred, labels):
     check_same_length(y_pred, y_true)
     pairs = []
     for i, (gold, predicted) in enumerate(zip(y_true, y_pred)):
-        if isinstance(gold, str) or not hasattr(gold, "__len__"):
+        if isinstance(gold, str) or not isinstance(gold, Sized):
             gold, predicted = [gold], [predicted]
         else:
             check_not_ignored(_plain(gold), [0] * i + [len(gold)], "y_true")

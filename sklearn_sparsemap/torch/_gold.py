@@ -1,6 +1,6 @@
 """The PyTorch operator that reads gold structures."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from math import prod
 
 import torch
@@ -71,7 +71,7 @@ def as_structures(y, lead):
     """Return gold structures as a list, in the form in which the structure decodes."""
     if not lead:
         y = [y]
-    if not hasattr(y, "__len__") or isinstance(y, dict):
+    if not isinstance(y, Sized) or isinstance(y, dict):
         raise ValueError(f"y must hold one structure for each sample; got {type(y).__name__}")
     for axis in range(1, len(lead)):
         if len(y) != prod(lead[:axis]) or any(len(own) != lead[axis] for own in y):

@@ -3,10 +3,11 @@
 import numpy as np
 import torch
 
+from .._core.errors import SampleError
 from .._layers.entry import Registered
 from .._layers.padding import distinct_rows
 from .._layers.register import maker, operator_of, register
-from .._layers.samples import index_text, naming, nonempty
+from .._layers.samples import naming, nonempty, position
 from ..structures._base import TensorBatch
 
 
@@ -40,7 +41,7 @@ class NativeOperator(Registered):
         solution = NativeSolution(*found, present)
         left = present & ~solved
         if left.any():
-            solution.replace_failed(self.compiled, batch, left.nonzero().squeeze(1), lead)
+            solution.replace_failed(self.compiled, batch, rows, left.nonzero().squeeze(1), lead)
         solution.set_values(batch)
         return solution
 
@@ -127,8 +128,8 @@ def _refuse(values, lead, what):
     """Raise ValueError if scores contain NaN or inf."""
     wrong = ~(values < torch.inf).flatten(1).all(1)
     if wrong.any():
-        place = index_text(int(wrong.nonzero()[0]), lead)
-        raise ValueError(f"{what}{place} contains NaN or inf; scores must be finite, or -inf to forbid a part")
+        place = position(int(wrong.nonzero()[0]), lead)
+        raise SampleError(what, place, " contains NaN or inf; scores must be finite, or -inf to forbid a part")
 
 
 class NativeSolution:
@@ -150,14 +151,15 @@ class NativeSolution:
         """Return tensors like marginals and additional marginals, with zeros for empty samples."""
         return torch.where(self._present, unary, 0.0), torch.where(self._present.flatten(1), extra, 0.0)
 
-    def replace_failed(self, compiled, batch, rows, lead):
+    def replace_failed(self, compiled, batch, rows, samples, lead):
         """Replace the solutions of some samples by those of the compiled method."""
-        own = batch.take(rows)
-        with naming(rows.tolist(), lead):
-            solved = compiled.solve(*(part.cpu().numpy() for part in (own.scores, own.additional, own.lengths)))
-        self._replaced = solved, rows
-        self.marginals = self.marginals.index_copy(0, rows, torch.from_numpy(solved.marginals).to(own.scores))
-        self.additional = self.additional.index_copy(0, rows, torch.from_numpy(solved.additional).to(own.scores))
+        own = batch.take(samples)
+        lengths = rows.cpu()[samples.cpu(), 1:]
+        with naming(samples.tolist(), lead):
+            solved = compiled.solve(*(part.cpu().numpy() for part in (own.scores, own.additional, lengths)))
+        self._replaced = solved, samples
+        self.marginals = self.marginals.index_copy(0, samples, torch.from_numpy(solved.marginals).to(own.scores))
+        self.additional = self.additional.index_copy(0, samples, torch.from_numpy(solved.additional).to(own.scores))
 
     def set_values(self, batch):
         """Compute the objectives."""

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy import sparse
 
+from ..._core.errors import SampleError
 from ..._core.indicators import read_known
 from ...factors import Exactly, Label
 from ...inference._labels import LabelGraph
@@ -38,10 +39,10 @@ def read_known_labels(known, classes, n_samples, in_order):
     check_known_length(known, n_samples)
     for i, own in enumerate(known):
         if own is not None and not isinstance(own, dict):
-            raise ValueError(f"known[{i}] is {own!r}; it must be a dict such as {{{labels[0]!r}: True}}, or None")
+            raise SampleError("known", i, f" is {own!r}; it must be a dict such as {{{labels[0]!r}: True}}, or None")
         for name, value in (own or {}).items():
             if name not in labels or value not in (True, False):
-                raise ValueError(f"known[{i}] has {name!r}: {value!r}; it must map labels in classes_ to bools")
+                raise SampleError("known", i, f" has {name!r}: {value!r}; it must map labels in classes_ to bools")
             values[i, labels.index(name)] = value
     return values
 
@@ -79,6 +80,6 @@ def agree(chosen, known, graph, classes, best):
         try:
             with_known.check_feasible()
         except ValueError as error:
-            raise ValueError(f"known[{rows[0]}]: {error}") from error
+            raise SampleError("known", rows[0], f": {error}") from error
         chosen[rows] = best(with_known, rows)
     return chosen

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import column_or_1d
 
+from ..._core.errors import SampleError
 from ..._core.indicators import as_indicator, in_order, label_sets, names_in, read_known
 from ..._core.validation import check_same_length, keep_text
 from .._structured.data import codes_of
@@ -101,7 +102,7 @@ class SetOfLabelsEach:
         y, known = read_known(self.in_order(y))
         if known is not None:
             i = int(np.argmin(known.all(axis=1)))
-            raise ValueError(f"y[{i}] has unknown labels (NaN), and sets hold whole label sets; leave the sample out")
+            raise SampleError("y", i, " has unknown labels (NaN), and sets hold whole label sets; leave the sample out")
         y = y if sparse.issparse(y) else np.asarray(y)
         shape = n_samples, len(self.classes)
         if y.shape != shape:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Self
 from ..._core.doc_link import DocLinkMixin
+from ..._core.errors import SampleError, naming
 from ..._core.moments import whole
 from ..._core.offsets import size_of, split_flat
 from ..._core.pickles import PickleMixin
@@ -25,7 +26,6 @@ from ..._core.validation import (
     check_same_length,
     check_sample_weight,
     check_scores,
-    naming,
 )
 from ..._training._partial_task import PartialTask
 from ..._training._scores import linear_scores
@@ -340,7 +340,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             return task.log_partitions(scores, additional, self.n_jobs)
 
         # Known entries, and gold structures of the loss, are those of y.
-        with naming("known|gold", "y[{}]"):
+        with naming(known="y", gold="y"):
             if not structure.labelled:
                 return np.array(self._infer(X, "gibbs", None, of_structures))
             completions = self._infer(X, "gibbs", y, log_partitions, 0.0)
@@ -756,40 +756,48 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         task : Task
         """
         sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
-        X, y, sample_weight = without_empty(structure, X, y, sample_weight)
-        X, gold, classes = check_training_data(self, structure, X, y, **options)
-        step_weights = None
-        if sample_weight is not None:
-            sample_weight, step_weights = split_step_weights(sample_weight, structure, X.lengths, self._weighs_steps)
-        weights = combine_weights(X, gold, classes, sample_weight, self.class_weight)
-        if structure.uses_graphs:
-            task = structure.new_task(X)
-        elif isinstance(gold, RaggedArray) and (gold.values == UNKNOWN).any():
-            if step_weights is not None:
-                raise ValueError(
-                    "y has labels of None, and sample_weight has weights of steps; samples with unknown labels take "
-                    "one weight for each sample"
+        X, y, sample_weight, kept = without_empty(structure, X, y, sample_weight)
+        try:
+            X, gold, classes = check_training_data(self, structure, X, y, **options)
+            step_weights = None
+            if sample_weight is not None:
+                sample_weight, step_weights = split_step_weights(
+                    sample_weight, structure, X.lengths, self._weighs_steps
                 )
-            task = PartialTask(structure, X, len(classes))
-        else:
-            task = StructureTask(structure, X, (structure.row_outputs or 1) if classes is None else len(classes))
-        self._mask = 0.0
-        if self.constraints is not None:
-            transitions = self._transition_mask(structure, classes)
-            transitions.check(gold)
-            self._mask = transitions.mask()
-        task.mask = self._mask
-        cost = None if self.cost is None else aligned_cost(self.cost, classes)
-        trained = task.learn(gold, weights, self.loss, self.temperature, cost)
-        if structure.uses_graphs:
-            X, gold, trained = without_violations(X, gold, trained, stream)
-        easier = structure.for_training()
-        if easier is not structure:
-            # The first task has checked the gold structures.
-            trained = StructureTask(easier, X, task.n_outputs).learn(gold, weights, self.loss, self.temperature, cost)
-            trained.whole = task
-        if step_weights is not None:
-            trained.step_weights = step_weights
+            weights = combine_weights(X, gold, classes, sample_weight, self.class_weight)
+            if structure.uses_graphs:
+                task = structure.new_task(X)
+            elif isinstance(gold, RaggedArray) and (gold.values == UNKNOWN).any():
+                if step_weights is not None:
+                    raise ValueError(
+                        "y has labels of None, and sample_weight has weights of steps; samples with unknown labels "
+                        "take one weight for each sample"
+                    )
+                task = PartialTask(structure, X, len(classes))
+            else:
+                task = StructureTask(structure, X, (structure.row_outputs or 1) if classes is None else len(classes))
+            self._mask = 0.0
+            if self.constraints is not None:
+                transitions = self._transition_mask(structure, classes)
+                transitions.check(gold)
+                self._mask = transitions.mask()
+            task.mask = self._mask
+            cost = None if self.cost is None else aligned_cost(self.cost, classes)
+            trained = task.learn(gold, weights, self.loss, self.temperature, cost)
+            if structure.uses_graphs:
+                X, gold, trained = without_violations(X, gold, trained, stream)
+            easier = structure.for_training()
+            if easier is not structure:
+                # The first task has checked the gold structures.
+                trained = StructureTask(easier, X, task.n_outputs).learn(
+                    gold, weights, self.loss, self.temperature, cost
+                )
+                trained.whole = task
+            if step_weights is not None:
+                trained.step_weights = step_weights
+        except SampleError as error:
+            error.renamed(kept)
+            raise
         return X, gold, classes, trained
 
     def _transition_mask(self, structure, classes):

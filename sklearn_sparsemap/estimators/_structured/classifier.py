@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self, Sequence
+from ..._core.errors import naming
 from ..._core.validation import (
     FRACTION,
     N_JOBS,
@@ -19,7 +20,6 @@ from ..._core.validation import (
     POSITIVE_INT,
     check_choice,
     check_parameters,
-    naming,
 )
 from ..._training._data import LinearModel
 from ..._training._partial_task import PartialTask
@@ -614,7 +614,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         X = learner.narrow(X)
 
         # Only samples of `X_val` can be infeasible, because training samples have a gold structure.
-        @naming("X", "X_val[{}]")
+        @naming(X="X_val")
         def score(model):
             return agreement_score(*self._agreement(task, X, gold, weights, model))
 

@@ -18,6 +18,7 @@ from sklearn.utils import _safe_indexing, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_feature_names, validate_data
 
+from ..._core.errors import Place, SampleError
 from ..._core.ordering import sorted_set
 from ..._core.ragged import RaggedArray, ragged_of_checked
 from ..._core.validation import (
@@ -141,7 +142,7 @@ def _check_flat(estimator, X, y, reset, dtype):
     may_hold_none = isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype == object)
     unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
     if unlabelled:
-        raise ValueError(f"y[{unlabelled[0]}] is None; leave out samples without a label")
+        raise SampleError("y", unlabelled[0], " is None; leave out samples without a label")
     values, y = validate_data(estimator, X, keep_text(y), **_CHECKS, reset=reset, multi_output=False)
     check_classification_targets(y)
     return _one_row_each(values, dtype or values.dtype), y
@@ -203,7 +204,7 @@ def _check_names_of_features(estimator, X, *, reset):
     names = list(first.columns)
     for i, sample in enumerate(X):
         if list(getattr(sample, "columns", ())) != names:
-            raise ValueError(f"X[{i}] has other columns than X[0]; give all samples the same, in the same order")
+            raise SampleError("X", i, " has other columns than X[0]; give all samples the same, in the same order")
     _check_feature_names(estimator, first, reset=reset)
 
 
@@ -269,13 +270,12 @@ def split_step_weights(sample_weight, structure, lengths, is_allowed=True):
         raise ValueError(f"sample_weight has {len(sample_weight)} entries for {len(lengths)} samples")
     arrays = []
     for i, (own, n_steps) in enumerate(zip(sample_weight, lengths.tolist())):
-        own = check_numbers(own, f"sample_weight[{i}]")
+        own = check_numbers(own, Place("sample_weight", i))
         if own.shape != (n_steps,):
-            raise ValueError(
-                f"sample_weight[{i}] has shape {own.shape}, but X[{i}] has {n_steps} steps; give one weight for each "
-                "step, or one for each sample"
-            )
-        check_not_negative(own, f"sample_weight[{i}]", "weights")
+            remedy = "give one weight for each step, or one for each sample"
+            message = "", f" has shape {own.shape}, but ", f" has {n_steps} steps; {remedy}"
+            raise SampleError("sample_weight", i, *message, names=(None, "X"))
+        check_not_negative(own, Place("sample_weight", i), "weights")
         arrays.append(own)
     values = np.concatenate(arrays)
     full = lengths > 0
@@ -315,25 +315,27 @@ def without_empty(structure, X, y, sample_weight=None):
     Returns
     -------
     X, y, sample_weight
+    kept : int array or None
+        The positions of the samples that are left; None for all.
     """
     if structure.is_flat or not structure.labelled:
-        return X, y, sample_weight
+        return X, y, sample_weight, None
     for samples in (X, y):
         is_table = hasattr(samples, "columns") or sparse.issparse(samples)
         if is_table or not hasattr(samples, "__len__") or isinstance(samples, str | bytes | dict):
-            return X, y, sample_weight
+            return X, y, sample_weight, None
     if len(X) != len(y):
-        return X, y, sample_weight
+        return X, y, sample_weight, None
     empty = are_empty(X) & are_empty(y)
     if not empty.any() or empty.all():
-        return X, y, sample_weight
+        return X, y, sample_weight, None
     warn_user(f"samples without steps are left out: {empty.sum()} of {len(X)}, the first of them X[{empty.argmax()}]")
     kept = np.flatnonzero(~empty)
     X = _taken(X, kept)
     y = _taken(y, kept)
     if sample_weight is not None and len(sample_weight) == len(empty):
         sample_weight = _safe_indexing(sample_weight, kept)
-    return X, y, sample_weight
+    return X, y, sample_weight, kept
 
 
 def _taken(samples, kept):
@@ -434,7 +436,7 @@ def _check_classes(classes):
 
 
 def flatten_labels(y, lengths):
-    """Join label sequences, one label for each step of a sample. `restrictions.py` renames ``y[`` in the messages.
+    """Join label sequences, one label for each step of a sample.
 
     Parameters
     ----------
@@ -459,16 +461,13 @@ def flatten_labels(y, lengths):
         samples = []
         for i, sequence in enumerate(y):
             if sequence is None:
-                raise ValueError(
-                    f"y[{i}] is None; for a sample of which no label is known write [None] * {lengths[i]}, a None for "
-                    "each step"
-                )
+                remedy = f"for a sample of which no label is known write [None] * {lengths[i]}, a None for each step"
+                raise SampleError("y", i, f" is None; {remedy}")
             if isinstance(sequence, _NO_SEQUENCES) or not hasattr(sequence, "__len__"):
-                raise ValueError(
-                    f"y[{i}] is {quoted(sequence)}; it must be a sequence, one label for each step of X[{i}]"
-                )
+                fault = f" is {quoted(sequence)}; it must be a sequence, one label for each step of "
+                raise SampleError("y", i, "", fault, "", names=(None, "X"))
             if getattr(sequence, "ndim", 1) != 1:
-                raise ValueError(f"y[{i}] has shape {sequence.shape}; it must be 1-D, one label for each step")
+                raise SampleError("y", i, f" has shape {sequence.shape}; it must be 1-D, one label for each step")
             if hasattr(sequence, "to_pylist") or (len(sequence) and hasattr(next(iter(sequence)), "as_py")):
                 # Arrow's arrays and scalars are read as Python's.
                 sequence = plain_list(sequence)
@@ -477,7 +476,8 @@ def flatten_labels(y, lengths):
     wrong = np.flatnonzero(found != lengths)
     if len(wrong):
         i = int(wrong[0])
-        raise ValueError(f"X[{i}] has {lengths[i]} steps, but y[{i}] has {found[i]} labels; give one for each step")
+        message = "", f" has {lengths[i]} steps, but ", f" has {found[i]} labels; give one for each step"
+        raise SampleError("y", i, *message, names=("X", None))
     labels = y.values.tolist() if samples is None else list(chain.from_iterable(samples))
     try:
         check_no_missing(labels)
@@ -505,10 +505,10 @@ def check_padding(labels, lengths):
         return
     i = int(np.argmax(is_padded[:, -1]))
     n = int((~is_padded[i]).sum())
-    raise ValueError(
-        f"y[{i}] ends with {len(is_padded[i]) - n} labels of -1, which look like padding; pass sequences of "
-        f"their own lengths, here X[{i}][:{n}] and y[{i}][:{n}], or rename this label"
-    )
+    n_last = len(is_padded[i]) - n
+    fault = f" ends with {n_last} labels of -1, which look like padding; pass sequences of their own lengths, here "
+    message = "", fault, f"[:{n}] and ", f"[:{n}], or rename this label"
+    raise SampleError("y", i, *message, names=(None, "X", None))
 
 
 def check_target(y, remedy):
@@ -538,7 +538,7 @@ def check_target(y, remedy):
         several = [i for i, label in enumerate(labels) if isinstance(label, list | tuple | np.ndarray)]
     if several:
         i = several[0]
-        raise ValueError(f"y[{i}] is {quoted(labels[i])}, a legacy multi-label representation; {remedy}")
+        raise SampleError("y", i, f" is {quoted(labels[i])}, a legacy multi-label representation; {remedy}")
     with suppress(TypeError):
         check_no_missing(labels)
 
@@ -583,10 +583,12 @@ def encode_labels(labels, classes, indptr, unknown=False):
     unseen = np.flatnonzero(codes == -1)
     if len(unseen):
         i = int(np.searchsorted(indptr, unseen[0], side="right") - 1)
-        raise ValueError(
-            f"y[{i}] has the label {quoted(labels[unseen[0]])}, which is not in classes; name every label in "
+        raise SampleError(
+            "y",
+            i,
+            f" has the label {quoted(labels[unseen[0]])}, which is not in classes; name every label in "
             "partial_fit(..., classes=...) at the first call, or pass on_new_labels='add' to a "
-            "StructuredSparseMAPClassifier"
+            "StructuredSparseMAPClassifier",
         )
     return codes
 

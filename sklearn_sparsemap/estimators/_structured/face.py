@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 import numpy as np
 
 from ..._core.annotations import Any, NDArray
+from ..._core.errors import SampleError
 from ..._training._structure_task import UNKNOWN
 from ..._training._task import Task
 from .._face import Batch, Explained
@@ -52,7 +53,7 @@ class StructuredFace:
         gold = self._model._read_gold(y, np.diff(task.row_ptr))
         if gold.dtype != object and (gold == UNKNOWN).any():
             i = int(np.searchsorted(task.row_ptr, np.argmax(gold == UNKNOWN), side="right")) - 1
-            raise ValueError(f"y[{i}] has a label of None, which is unknown; leave the sample out")
+            raise SampleError("y", i, " has a label of None, which is unknown; leave the sample out")
         return gold
 
     def decode(self, structures: list[Any]) -> list[Any]:

@@ -6,6 +6,7 @@ from math import prod
 import numpy as np
 from scipy import sparse
 
+from ..._core.errors import Place, SampleError, error_at, part_of
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_numbers
 from ..._training._graph_task import GraphTask
@@ -117,7 +118,7 @@ class GraphBuilder:
                 self._check_shapes(shapes)
                 layouts.append(graph.layout(shapes))
             except ValueError as error:
-                raise ValueError(f"X[{i}]: {error}") from error
+                raise SampleError("X", i, f": {error}") from error
             graphs.append(graph)
         return GraphTask(X.indptr, graphs, layouts, self.shapes, first)
 
@@ -127,15 +128,13 @@ class GraphBuilder:
         try:
             return self.function(*sample)
         except ValueError as error:
-            raise ValueError(f"X[{i}]: {error}") from error
+            raise SampleError("X", i, f": {error}") from error
         except Exception as error:
             # A function with more arguments than it gets raises a TypeError.
             is_alone = isinstance(error, TypeError) and len(sample) == 1
             remedy = "; if it takes further arguments, make the sample a tuple: the features, and these"
-            raise ValueError(
-                f"X[{i}]: the function `structure` failed on this sample: {type(error).__name__}: {error}"
-                f"{remedy * is_alone}"
-            ) from error
+            fault = f": the function `structure` failed on this sample: {type(error).__name__}: {error}"
+            raise SampleError("X", i, fault + remedy * is_alone) from error
 
     @staticmethod
     def split(X):
@@ -156,20 +155,19 @@ class GraphBuilder:
             return X, None
         for i, x in enumerate(X):
             if isinstance(x[0] if isinstance(x, tuple) and x else x, dict):
-                raise ValueError(
-                    f"X[{i}] has a dict of features; if `structure` is a function, a sample has one row of features "
-                    "for each variable, in the order in which the graph made them: join the rows of all arrays by "
-                    "np.concatenate"
+                raise SampleError(
+                    "X",
+                    i,
+                    " has a dict of features; if `structure` is a function, a sample has one row of features for each "
+                    "variable, in the order in which the graph made them: join the rows of all arrays by "
+                    "np.concatenate",
                 )
             if not isinstance(x, tuple) or not x:
-                raise ValueError(
-                    f"X[{i}] is not a tuple of features and further arguments of the function `structure`, as other "
-                    "samples are"
-                )
+                fault = " is not a tuple of features and further arguments of the function `structure`, as other "
+                raise SampleError("X", i, f"{fault}samples are")
             if not hasattr(x[0], "shape") and not isinstance(x[0], list | tuple):
-                raise ValueError(
-                    f"X[{i}] begins with a {type(x[0]).__name__}; a tuple begins with the features, an array"
-                )
+                fault = f" begins with a {type(x[0]).__name__}; a tuple begins with the features, an array"
+                raise SampleError("X", i, fault)
         return [x[0] for x in X], [x[1:] for x in X]
 
     def _check_shapes(self, shapes):
@@ -229,9 +227,11 @@ class FixedGraph(GraphBuilder):
         is_single = not self.graph.n_states
         wanted = shapes[0] if is_single else shapes[0][:-1]
         if found not in (wanted, shapes[0]):
-            raise ValueError(
-                f"X[{i}] has the shape {(*found, X.values.shape[1])}, but the variables of the graph have {wanted}; "
-                "give a sample this shape and one more axis, of features"
+            raise SampleError(
+                "X",
+                i,
+                f" has the shape {(*found, X.values.shape[1])}, but the variables of the graph have {wanted}; give a "
+                "sample this shape and one more axis, of features",
             )
         return self.graph
 
@@ -252,30 +252,33 @@ class FixedGraph(GraphBuilder):
                     "`structure`"
                 )
             return X, None
-        return [self._rows_of(x, f"X[{i}]") for i, x in enumerate(X)], None
+        return [self._rows_of(x, Place("X", i)) for i, x in enumerate(X)], None
 
     def _rows_of(self, sample, which):
         """Join the arrays of a sample, in the order of the graph's variables, to one row for each variable."""
         shapes = self.graph.shapes
         if not isinstance(sample, dict) or set(sample) != set(shapes):
             found = f"arrays named {sorted(sample, key=str)}" if isinstance(sample, dict) else type(sample).__name__
-            raise ValueError(f"{which} must be a dict with features for each of {list(shapes)}; got {found}")
+            raise error_at(which, f" must be a dict with features for each of {list(shapes)}; got {found}")
         parts = []
         for name, shape in shapes.items():
             rows = sample[name]
-            rows = rows if sparse.issparse(rows) else check_numbers(rows, f"{which}[{name!r}]", named=True)
+            rows = rows if sparse.issparse(rows) else check_numbers(rows, part_of(which, name), named=True)
             shapes_of_rows = [shape[:-1], shape] if name in self.graph.n_states else [shape]
             if rows.shape[:-1] not in [*shapes_of_rows, *((prod(own),) for own in shapes_of_rows)]:
-                raise ValueError(
-                    f"{which}[{name!r}] has shape {rows.shape}, but these variables of the graph have "
-                    f"{shapes_of_rows[0]}; give this shape and one more axis, of features"
+                raise error_at(
+                    part_of(which, name),
+                    f" has shape {rows.shape}, but these variables of the graph have {shapes_of_rows[0]}; give this "
+                    "shape and one more axis, of features",
                 )
             parts.append(rows.reshape(-1, rows.shape[-1]))
         widths = {name: part.shape[1] for name, part in zip(shapes, parts)}
         if len(set(widths.values())) > 1:
-            raise ValueError(
-                f"the arrays of {which} have different numbers of features, {widths}; give all the same, with 0 for "
-                "features that others have"
+            raise error_at(
+                which,
+                "the arrays of ",
+                f" have different numbers of features, {widths}; give all the same, with 0 for features that others "
+                "have",
             )
         return sparse.vstack(parts, format="csr") if any(map(sparse.issparse, parts)) else np.concatenate(parts)
 

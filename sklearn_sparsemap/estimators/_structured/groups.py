@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 
 from ..._core.annotations import Any, Mapping, NDArray
 from ..._core.moments import whole
+from ..._core.ragged import RaggedArray
 from ..._core.tables import as_mapping
 from ...penalties import GroupOrder, as_group_weights, as_groups
 from ...penalties._groups import group_of_entry
@@ -39,15 +40,17 @@ class GroupsMixin:
     def _check_predict(self, X):
         try:
             return super()._check_predict(X)
+        except NotFittedError:
+            raise
         except ValueError as error:
-            found = re.search(r" has (\d+) features, but|yet now missing", str(error))
-            if found is None or int(found[1] or X.shape[1]) != self.get_support().sum():
+            is_flat = self._structure.is_flat
+            n_features = _n_columns(X, is_flat)
+            if n_features != np.count_nonzero(self.get_support()) or n_features == self.n_features_in_:
                 raise
-            # scikit-learn lists the missing names below the first line.
-            message = str(error).split("\n")[0].rstrip(".")
             raise ValueError(
-                f"{message}. As many are selected: give the others any value, such as 0 (after scaling), because their "
-                "weights are zero, or fit a model to X[:, model.get_support()]"
+                f"{'X' if is_flat else 'X[0]'} has {n_features} features, but the model was fitted with "
+                f"{self.n_features_in_}. As many are selected: give the others any value, such as 0 (after scaling), "
+                "because their weights are zero, or fit a model to X[:, model.get_support()]"
             ) from error
 
     def _make_groups(self, X):
@@ -118,6 +121,15 @@ class GroupsMixin:
         dead[groups.group_atoms[gone[group_of_entry(groups)]]] = True
         mask = ~dead[groups.atom_of]
         return np.flatnonzero(mask) if indices else mask
+
+
+def _n_columns(X, is_flat):
+    """Return the number of columns of X, or of its first sample; None if it has none."""
+    try:
+        rows = X.values if isinstance(X, RaggedArray) else X if is_flat else X[0]
+        return (rows.shape if hasattr(rows, "shape") else np.shape(rows))[1]
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None
 
 
 def _check_memory(n_columns, of_each):

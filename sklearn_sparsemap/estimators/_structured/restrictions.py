@@ -3,14 +3,14 @@
 Used by `estimators/_multilabel`.
 """
 
-import re
 from contextlib import contextmanager
 
 import numpy as np
 
+from ..._core.errors import SampleError, naming
 from ..._core.spans import SCHEMES, split_label
 from ..._core.tables import column_names
-from ..._core.validation import ALLOW_MORE, DIVIDE, naming, quoted, rename_samples
+from ..._core.validation import quoted
 from ..._training._structure_task import UNKNOWN
 from .._failures import warn_user
 from .data import codes_of, flatten_labels
@@ -113,10 +113,8 @@ class TransitionMask:
             fault = f"{labels[1]} at the start" if step == 0 else f"{labels[1]} after {labels[0]}"
         n_wrong = len(np.unique(samples))
         more = f" ({n_wrong} of {len(first)} samples violate them)" if n_wrong > 1 else ""
-        raise ValueError(
-            f"y[{i}] has the label {fault} in step {step}, which constraints={quoted(self.constraints)} forbid{more}; "
-            f"{_REMEDY}"
-        )
+        rule = f"constraints={quoted(self.constraints)}"
+        raise SampleError("y", i, f" has the label {fault} in step {step}, which {rule} forbid{more}; {_REMEDY}")
 
 
 @contextmanager
@@ -133,24 +131,30 @@ def explain_infeasible(indices=None, known=None, constraints=None):
         The parameter of the estimator.
     """
     try:
-        yield
-    except ValueError as error:
-        message = rename_samples(str(error), "scores", "the scores of X[{}]", indices)
-        sample = re.match(r"infeasible: (?:under )?the scores of X\[(\d+)\]", message)
-        if sample is not None and known is not None:
-            message = (
-                f"no structure, or none that the model allows, agrees with known[{sample[1]}]; replace more entries by "
-                "None"
-            )
-        elif sample is not None and constraints is not None:
-            message = (
-                f"constraints={constraints!r} allow no sequence of labels for X[{sample[1]}], which has too few steps, "
-                "or too many; give the model more labels to choose from, or set constraints=None"
-            )
-        if message == str(error):
-            raise
-        # Users of an estimator give no scores.
-        raise ValueError(message.replace(ALLOW_MORE, "").replace(DIVIDE, "Scale the features")) from error
+        with naming(indices):
+            yield
+    except SampleError as error:
+        if error.argument == "scores":
+            error.argument = "X"
+            error.remedy = error.model_remedy
+            if error.infeasible and known is not None:
+                error.argument = "known"
+                error.message = (
+                    "no structure, or none that the model allows, agrees with ",
+                    "; replace more entries by None",
+                )
+                error.remedy = ""
+            elif error.infeasible and constraints is not None:
+                error.message = (
+                    f"constraints={constraints!r} allow no sequence of labels for ",
+                    ", which has too few steps, or too many; give the model more labels to choose from, or set "
+                    "constraints=None",
+                )
+                error.remedy = ""
+            else:
+                *before, last = error.message
+                error.message = (*(text + "the scores of " for text in before), last)
+        raise
 
 
 def check_known_length(known, n_samples):
@@ -190,13 +194,13 @@ def forbid_others(structure, X, classes, known, scores):
     scores = scores.copy()
     if structure.labelled:
         filled = [[None] * n if entries is None else entries for entries, n in zip(known, X.lengths.tolist())]
-        with naming("y", "known[{}]"):
+        with naming(y="known"):
             labels = flatten_labels(filled, X.lengths)
         codes = codes_of(labels, classes, unknown=True)
         if (codes == -1).any():
             row = int(np.argmax(codes == -1))
             i = int(np.searchsorted(X.indptr, row, side="right") - 1)
-            raise ValueError(f"known[{i}] has the label {quoted(labels[row])}, which is not in classes_; use None")
+            raise SampleError("known", i, f" has the label {quoted(labels[row])}, which is not in classes_; use None")
         rows = np.flatnonzero(codes != UNKNOWN)
         kept = scores[rows, codes[rows]]
         scores[rows] = -np.inf
@@ -214,6 +218,6 @@ def forbid_others(structure, X, classes, known, scores):
         try:
             forbidden = structure.forbidden_by(list(entries), shape)
         except ValueError as error:
-            raise ValueError(f"known[{i}]: {error}") from None
+            raise SampleError("known", i, f": {error}") from None
         scores[first:last][forbidden.reshape(-1)] = -np.inf
     return scores

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from ..._core.annotations import Any, Callable, DTypeLike, Mapping, Sequence
+from ..._core.errors import SampleError
 from .._base import BaseTemplateVectorizer
 from .columns import ArcPlan, ArcVocabulary, arcs_of, as_columns, fill, learn_arcs
 from .templates import ArcTemplate, dependency_templates
@@ -146,15 +147,16 @@ def _check_heads(y, lengths):
             heads = [pair[0] for pair in heads]
         heads = np.asarray(heads)
         if heads.shape != (n,) or heads.dtype.kind not in "iu":
-            raise ValueError(
-                f"y[{i}] must hold one head, an integer, for each of the {n} words of X[{i}]; got shape "
-                f"{heads.shape} of {heads.dtype}"
-            )
+            got = f"{heads.shape} of {heads.dtype}"
+            fault = f" must hold one head, an integer, for each of the {n} words of X[{i}]; got shape {got}"
+            raise SampleError("y", i, fault)
         wrong = np.flatnonzero((heads < 0) | (heads > n) | (heads == np.arange(1, n + 1)))
         if len(wrong):
-            raise ValueError(
-                f"y[{i}][{wrong[0]}] is {heads[wrong[0]]}, but X[{i}] has {n} words; a head is the number of "
-                "another word, counted from 1, or 0 for the root"
+            raise SampleError(
+                "y",
+                i,
+                f"[{wrong[0]}] is {heads[wrong[0]]}, but X[{i}] has {n} words; a head is the number of another word, "
+                "counted from 1, or 0 for the root",
             )
         arrays.append(heads)
     return np.concatenate(arrays)

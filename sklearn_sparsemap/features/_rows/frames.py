@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from ..._core.annotations import Any, Sequence
@@ -55,7 +57,7 @@ def sentences_from_frame(
     >>> y
     [['D', 'N'], ['X']]
     """
-    by = [sentence] if isinstance(sentence, str) or not hasattr(sentence, "__iter__") else list(sentence)
+    by = [sentence] if isinstance(sentence, str) or not isinstance(sentence, Iterable) else list(sentence)
     fields = _check_columns(frame, {"sentence": by, "label": [] if label is None else [label]}, fields)
     starts = _starts([_filled(frame[name].to_list(), name) for name in by])
     cuts = list(zip(starts, [*starts[1:], len(frame)]))

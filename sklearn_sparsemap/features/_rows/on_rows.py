@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from itertools import chain
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, NDArray, Self
+from ..._core.errors import SampleError
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_matrix
 from .output import MetaRaggedTransformer
@@ -219,13 +221,13 @@ class SampleRows:
             self.values, self.indptr, self.groups, self.shapes = X.values, X.indptr, X.groups, X.shapes
             self.group_names = X.group_names
             return
-        if isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or hasattr(X, "columns"):
+        if isinstance(X, str | bytes | dict) or not isinstance(X, Sized) or hasattr(X, "columns"):
             raise ValueError(f"X must be a sequence of samples, each with its rows; got {type(X).__name__}")
         samples = X.tolist() if hasattr(X, "tolist") else list(X)
         if not samples:
             raise ValueError("X has no samples; give at least one")
         first = samples[0]
-        if isinstance(first, str | bytes | dict) or not (hasattr(first, "__len__") or sparse.issparse(first)):
+        if isinstance(first, str | bytes | dict) or not (isinstance(first, Sized) or sparse.issparse(first)):
             raise ValueError(f"X[0] must be a sequence of rows; got {type(first).__name__}")
         lengths = [sample.shape[0] if hasattr(sample, "shape") else len(sample) for sample in samples]
         self.indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -238,9 +240,9 @@ class SampleRows:
 
     def labels(self, y):
         """Return the label of each row, or None if `y` does not consist of labels of rows."""
-        if y is None or not hasattr(y, "__len__") or len(y) != len(self.indptr) - 1:
+        if y is None or not isinstance(y, Sized) or len(y) != len(self.indptr) - 1:
             return None
-        lengths = [len(labels) if hasattr(labels, "__len__") and not isinstance(labels, str) else -1 for labels in y]
+        lengths = [len(labels) if isinstance(labels, Sized) and not isinstance(labels, str) else -1 for labels in y]
         if not np.array_equal(lengths, np.diff(self.indptr)):
             return None
         labels = list(chain.from_iterable(labels.tolist() if hasattr(labels, "tolist") else labels for labels in y))
@@ -263,7 +265,7 @@ class SampleRows:
 
 
 def _is_numbers(row):
-    return not isinstance(row, str | dict) and hasattr(row, "__len__") and np.asarray(row).dtype.kind in "biuf"
+    return not isinstance(row, str | dict) and isinstance(row, Sized) and np.asarray(row).dtype.kind in "biuf"
 
 
 def _join_frames(samples):
@@ -271,7 +273,7 @@ def _join_frames(samples):
     names = list(samples[0].columns)
     for i, sample in enumerate(samples):
         if not hasattr(sample, "columns") or list(sample.columns) != names:
-            raise ValueError(f"X[{i}] has other columns than X[0], which has {names}; give all samples the same")
+            raise SampleError("X", i, f" has other columns than X[0], which has {names}; give all samples the same")
     library = type(samples[0]).__module__.split(".")[0]
     if library == "polars":
         import polars as pl

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._core.jit import working_time
-from ..._core.validation import ALLOW_MORE
 from ..._graphs.arrays import FORBIDDEN
 from ..._graphs.rows import INFEASIBLE
 from ..._graphs.samples import GAP, OBJECTIVE, RESIDUAL, STATUS
@@ -18,7 +17,7 @@ from .clipping import Clipping
 from .consistency import rule_out
 from .contradictions import list_rules
 from .exact import Assignment, AssignmentProgram, assign_exactly
-from .solve import GraphSolver, check_feasible, choose_solver, empty_solutions, solve_graph, with_additional
+from .solve import GraphSolver, check_feasible, choose_solver, empty_solutions, infeasible, solve_graph
 
 # Magnitude to which scores are scaled, so that LP-SparseMAP agrees with the linear program in nearly all graphs.
 # "block" changes dual variables by at most 1 in a sweep, so it needs smaller scores.
@@ -286,10 +285,7 @@ def _bounds(solutions):
 
 
 def _refuse(problem, relaxed):
-    """Raise ValueError for a sample without a feasible assignment; `relaxed` holds the solution of its relaxation.
-
-    The message begins as those of `solve.check_feasible`, which other files recognise.
-    """
+    """Raise ValueError for a sample without a feasible assignment; `relaxed` holds the solution of its relaxation."""
     layout, message = problem.layout, ""
     # Without scores, the solver of the relaxation tells which rules contradict each other.
     check_feasible(problem, solve_graph(problem.scaled([0.0]), _TOL_OF_RULES, _MAX_ITER))
@@ -303,10 +299,7 @@ def _refuse(problem, relaxed):
         message = list_rules(factors[:_MAX_SHOWN])
         message += f" and {len(factors) - _MAX_SHOWN} more" if len(factors) > _MAX_SHOWN else ""
         message = f", although marginals between 0 and 1 do; these factors have fractional variables: {message}"
-    raise ValueError(
-        f"infeasible: under {problem.name_of(0)}{with_additional(problem)} no assignment satisfies all factors"
-        f"{message}. Remove a factor{ALLOW_MORE}"
-    )
+    raise infeasible(problem, 0, f"no assignment satisfies all factors{message}")
 
 
 def _sizes(problems):

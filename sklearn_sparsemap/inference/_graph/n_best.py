@@ -5,6 +5,7 @@ Used by `_training`.
 
 import numpy as np
 
+from ..._core.errors import SampleError
 from ..._core.jit import working_time
 from .exact import Late, warn_of_time_limit
 from .map import search_together
@@ -62,8 +63,8 @@ def _best_of(problem, k, n_jobs, tol, map_time_limit, late):
         try:
             best = problem.map(n_jobs, tol, left)
             late |= problem.late_of(best)
-        except ValueError as error:
-            if assignments and str(error).startswith("infeasible"):
+        except SampleError as error:
+            if assignments and error.infeasible:
                 break
             raise
         if best.value[0] == -np.inf:

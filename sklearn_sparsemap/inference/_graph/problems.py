@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._core.errors import Place, SampleError, error_at, part_of
 from ..._core.validation import (
     LARGEST_SCORE,
     check_choice,
@@ -167,7 +168,7 @@ def _warm(results, problems):
     for i, result in zip(numbers, results):
         same = isinstance(result, LPSparseMAPResult) and result._layout.graph is layout.graph
         if not same or not _fits(result, layout):
-            raise ValueError(f"warm_start[{i}] is not a result of this graph; solve the graph once without it")
+            raise SampleError("warm_start", i, " is not a result of this graph; solve the graph once without it")
     links = np.array([r._links for r in results])
     joint = np.array([r._joint for r in results])
     return np.array([r._multipliers for r in results]), start_of(layout, links, joint)
@@ -249,9 +250,9 @@ class GraphBatch(NamedTuple):
         """Return the index of a sample in the user's list; 0 if there is no list."""
         return i if self.numbers is None else max(int(self.numbers[i]), 0)
 
-    def name_of(self, i):
-        """Return the name of the scores of a sample in messages; layers replace the number in it."""
-        return "scores" if self.numbers is not None and self.numbers[i] < 0 else f"scores[{self.number_of(i)}]"
+    def position_of(self, i):
+        """Return the index of a sample in the user's list; None if there is no list."""
+        return None if self.numbers is not None and self.numbers[i] < 0 else self.number_of(i)
 
     def sparsemap(self, tol, max_iter, **options):
         """Solve LP-SparseMAP; return `GraphSolutions`, or raise ValueError for an infeasible sample.
@@ -369,17 +370,19 @@ def as_graph_problems(graph, scores, additional, numbers=None):
         if not many or len(additional) != len(samples):
             n = len(samples) if many else "one sample"
             raise ValueError(f"additional is a list of {len(additional)} for {n}; pass one dict, or one for each")
-        given = [_check_additional(graph, one, f"additional[{i}]") for i, one in zip(numbers, additional)]
+        given = [_check_additional(graph, one, Place("additional", i)) for i, one in zip(numbers, additional)]
     else:
         given = [_check_additional(graph, additional, "additional")]
     shapes = [_shapes_of(arrays) for arrays in given]
     for i, shape in enumerate(shapes):
         if shape != shapes[0]:
-            raise ValueError(f"additional[{i}] has shapes {shape}, but additional[0] has {shapes[0]}; make all alike")
+            raise SampleError(
+                "additional", i, f" has shapes {shape}, but additional[0] has {shapes[0]}; make all alike"
+            )
     layout = graph.layout(shapes[0])
     rows = np.empty((len(samples), layout.n_variables))
     for row, i, sample in zip(rows, numbers, samples):
-        row[:] = layout.join_variables(sample, f"scores[{i}]" if many else "scores", check_scores)
+        row[:] = layout.join_variables(sample, Place("scores", i if many else None), check_scores)
     np.maximum(rows, FORBIDDEN, out=rows)
     flat = [layout.join_additional(arrays) for arrays in given] if layout.n_additional else np.zeros((1, 0))
     return GraphBatch(layout, rows, np.array(flat), numbers=numbers), many
@@ -402,7 +405,7 @@ def problems_by_graph(graphs, scores, additional):
         raise ValueError(f"graph must be a FactorGraph, or a list with one for each sample; got {graphs!r}")
     for i, graph in enumerate(graphs):
         if not isinstance(graph, FactorGraph):
-            raise ValueError(f"graph[{i}] must be a FactorGraph; got {graph!r}")
+            raise SampleError("graph", i, f" must be a FactorGraph; got {graph!r}")
     if not hasattr(scores, "__len__") or isinstance(scores, dict) or len(scores) != len(graphs) or not len(graphs):
         raise ValueError(f"with a list of {len(graphs)} graphs, scores must be a list with one sample for each")
     is_each = isinstance(additional, list | tuple)
@@ -430,16 +433,16 @@ def _check_additional(graph, additional, label):
     """Check additional scores; return them as float64 arrays by name, for structures as a dict by name."""
     additional = {} if additional is None else additional
     if not isinstance(additional, dict):
-        raise ValueError(f"{label} must be a dict by the names of factors; got {type(additional).__name__}")
+        raise error_at(label, f" must be a dict by the names of factors; got {type(additional).__name__}")
     scored = graph.scored
     named = {factor.name for factor in scored}
     unknown = sorted(additional.keys() - named, key=str)
     if unknown:
-        raise ValueError(f"{label} names {unknown[0]!r}, but the named factors are {sorted(named)}")
+        raise error_at(label, f" names {unknown[0]!r}, but the named factors are {sorted(named)}")
     given = {}
     for factor in scored:
         name = factor.name
-        what = f"{label}[{name!r}]"
+        what = part_of(label, name)
         if factor.type != STRUCTURE:
             if name not in additional and factor.count == 0:
                 # There are no pairs, such as vertical ones in a grid with one row.
@@ -460,12 +463,12 @@ def _pair_scores(value, factor, what):
     array = check_numbers(value, what).copy()
     wanted = factor.accepted_shapes[None]
     if array.shape not in wanted:
-        raise ValueError(f"{what} has shape {array.shape}; there must be {' or '.join(map(str, wanted))} pair scores")
+        raise error_at(what, f" has shape {array.shape}; there must be {' or '.join(map(str, wanted))} pair scores")
     if not np.isfinite(array).all():
         bad = array.ravel()[np.argmin(np.isfinite(array.ravel()))]
-        raise ValueError(f"{what} contains {bad}; pair scores must be finite. To forbid a pair use AtMostOne")
+        raise error_at(what, f" contains {bad}; pair scores must be finite. To forbid a pair use AtMostOne")
     if np.abs(array).max(initial=0.0) > LARGEST_SCORE:
-        raise ValueError(f"{what} has values beyond {LARGEST_SCORE:g}, with which sums overflow; rescale all scores")
+        raise error_at(what, f" has values beyond {LARGEST_SCORE:g}, with which sums overflow; rescale all scores")
     return array
 
 
@@ -474,30 +477,29 @@ def _table_scores(value, factor, what):
     array = check_scores(value, np.ndim(value), what) if np.size(value) else np.zeros(np.shape(value))
     wanted = factor.accepted_shapes[None]
     if array.shape not in wanted:
-        raise ValueError(f"{what} has shape {array.shape}; there must be tables of {' or '.join(map(str, wanted))}")
+        raise error_at(what, f" has shape {array.shape}; there must be tables of {' or '.join(map(str, wanted))}")
     if factor.features is not None and not np.isfinite(array).all():
-        raise ValueError(f"{what} contains -inf; tables that are summed with features must be finite")
+        raise error_at(what, " contains -inf; tables that are summed with features must be finite")
     return array
 
 
 def _structure_scores(value, factor, what, features):
     if not isinstance(value, dict):
-        raise ValueError(f"{what} must be a dict of the structure's additional scores; got {type(value).__name__}")
+        raise error_at(what, f" must be a dict of the structure's additional scores; got {type(value).__name__}")
     structure = factor.structure
     unknown = sorted(set(value) - set(structure.additional_names), key=str)
     if unknown:
         takes = ", ".join(structure.additional_names) or "none"
-        raise ValueError(f"{what}: {structure!r} has no additional scores named {unknown[0]!r}; it takes: {takes}")
+        raise error_at(what, f": {structure!r} has no additional scores named {unknown[0]!r}; it takes: {takes}")
     names = [name for name in structure.additional_names if value.get(name) is not None]
     arrays = {}
     for name in names:
-        label = f"{what}[{name!r}]"
+        label = part_of(what, name)
         if name in features:
             arrays[name] = check_finite(value[name], 1, label)
             if arrays[name].shape != features[name].shape[1:]:
-                raise ValueError(
-                    f"{label} has shape {arrays[name].shape}; there are {features[name].shape[1]} features"
-                )
+                n_features = features[name].shape[1]
+                raise error_at(label, f" has shape {arrays[name].shape}; there are {n_features} features")
         else:
             arrays[name] = check_additional(label, value[name], structure, factor.shape, name)
     return arrays

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._core.errors import SampleError
 from ..._core.jit import readonly
 from ..._core.threads import ends_at, over_ranges
-from ..._core.validation import ALLOW_MORE, DIVIDE
 from ..._graphs.batch import BY_MULTIPLIERS
 from ..._graphs.choice import graph_solver, small_solver
 from ..._graphs.matchings import matching_multipliers_range
@@ -205,20 +205,22 @@ def empty_solutions(layout, n, keep="all"):
 
 
 def check_feasible(problems, solutions):
-    """Raise ValueError for the first sample that is infeasible, or whose marginals are lost in rounding.
+    """Raise `SampleError` for the first sample that is infeasible, or whose marginals are lost in rounding.
 
-    The message lists factors that contradict each other, each of which is needed for that. `_layers/samples.py`,
-    `estimators/_structured/restrictions.py` and `n_best.py` recognise its beginning.
+    The message lists factors that contradict each other, each of which is needed for that.
     """
     statistics = solutions.statistics
     if not (statistics[:, STATUS] >= INFEASIBLE).any():
         return
     too_large = np.flatnonzero(statistics[:, STATUS] == TOO_LARGE)
     if len(too_large):
-        which = problems.name_of(too_large[0])
-        raise ValueError(
-            f"{which}{with_additional(problems)} are so large, above {MAX_SIZE:g}, that rounding leaves no digits "
-            f"of the marginals. {DIVIDE}"
+        raise SampleError(
+            "scores",
+            problems.position_of(too_large[0]),
+            f"{with_additional(problems)} are so large, above {MAX_SIZE:g}, that rounding leaves no digits of the "
+            "marginals. ",
+            remedy="Divide them by a number; to forbid a variable use -inf",
+            model_remedy="Scale the features",
         )
     i = np.flatnonzero(statistics[:, STATUS] == INFEASIBLE)[0]
     # The certificate of infeasibility: multipliers of rows or, if these are zero, variables of links.
@@ -229,14 +231,21 @@ def check_feasible(problems, solutions):
     if not strength.any():
         of_link = np.repeat(np.arange(len(strength)), np.diff(arrays.link_ptr))
         np.maximum.at(strength, of_link, np.abs(solutions.links[i]))
-    which = problems.name_of(i)
-    message = f"infeasible: under {which}{with_additional(problems)} no marginals satisfy all factors"
+    message = "no marginals satisfy all factors"
     if strength.any():
         order = np.argsort(-strength, kind="stable")
         factors = [int(f) for f in order if strength[f] > 1e-6 * strength.max()]
         needed = map(layout.factor_of, least_contradiction(layout, problems.scores[i], factors))
         message += f"; these contradict each other: {list_rules(needed)}"
-    raise ValueError(f"{message}. Remove a factor{ALLOW_MORE}")
+    raise infeasible(problems, i, message)
+
+
+def infeasible(problems, i, message):
+    """Return the error for a sample that is infeasible; people who give scores can also change these."""
+    message = f"{with_additional(problems)} {message}. Remove a factor"
+    remedy = ", or allow more variables by scores above -inf"
+    place = "scores", problems.position_of(i)
+    return SampleError(*place, "infeasible: under ", message, infeasible=True, remedy=remedy)
 
 
 def with_additional(problems):

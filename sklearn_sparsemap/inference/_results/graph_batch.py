@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.errors import Place
 from ..._core.offsets import offsets
 from ..._core.ragged import RaggedArray
 from ..._core.threads import over_groups
@@ -155,7 +156,7 @@ class LPSparseMAPBatch(LazyResults):
             shape = next(iter(layout.variable_shapes.values()))
             for row, i in zip(rows, places):
                 value = np.reshape(values[i], shape) if isinstance(values, RaggedArray) else values[i]
-                row[:] = layout.join_variables(value, f"{name}[{i}]")
+                row[:] = layout.join_variables(value, Place(name, i))
             found.append(rows)
         return found
 

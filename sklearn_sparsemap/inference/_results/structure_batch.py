@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._core.errors import Place, SampleError
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_numbers
 from ..._numerics.loops import GAP, N_ITER, OBJECTIVE
@@ -276,14 +277,14 @@ def _join_flat(values, name, sizes, shapes):
         wrong = np.flatnonzero(values.lengths * width != sizes)
         if len(wrong):
             i = int(wrong[0])
-            raise ValueError(f"{name}[{i}] has {values.lengths[i] * width} entries; it must have shape {shapes[i]}")
+            raise SampleError(name, i, f" has {values.lengths[i] * width} entries; it must have shape {shapes[i]}")
         return _check_finite(np.ascontiguousarray(flat), name, sizes)
     joined = []
     for i, (value, shape) in enumerate(zip(values, shapes)):
         is_checked = type(value) is np.ndarray and value.dtype == np.float64
-        array = value if is_checked else check_numbers(value, f"{name}[{i}]")
+        array = value if is_checked else check_numbers(value, Place(name, i))
         if array.shape != shape:
-            raise ValueError(f"{name}[{i}] has shape {array.shape}; it must have {shape}")
+            raise SampleError(name, i, f" has shape {array.shape}; it must have {shape}")
         joined.append(array.ravel())
     return _check_finite(np.concatenate(joined), name, sizes)
 
@@ -293,5 +294,5 @@ def _check_finite(flat, name, sizes):
     wrong = np.flatnonzero(~np.isfinite(flat))
     if len(wrong):
         i = np.searchsorted(np.cumsum(sizes), wrong[0], side="right")
-        raise ValueError(f"{name}[{i}] contains NaN or infinity")
+        raise SampleError(name, i, " contains NaN or infinity")
     return flat

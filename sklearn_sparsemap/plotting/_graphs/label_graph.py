@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import Literal
 
 import numpy as np
@@ -68,7 +69,7 @@ class LabelGraphDisplay(Drawing):
     """
 
     def __init__(self, labels: Sequence[Any], edges: ArrayLike, scores: ArrayLike) -> None:
-        if isinstance(labels, str) or not hasattr(labels, "__len__"):
+        if isinstance(labels, str) or not isinstance(labels, Sized):
             raise ValueError(f"labels must be the names of all labels; got {labels!r}")
         self.labels = [str(label) for label in labels]
         edges, scores = _check_edges(edges, scores, len(self.labels))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
+
 import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self
@@ -32,7 +34,7 @@ class StructuresDisplay(Display):
                 raise ValueError("a result brings its own weights; pass the result alone")
             marginals = structures.marginals if marginals is None else marginals
             structures, weights = structures.structures, structures.weights
-        elif not hasattr(structures, "__len__") or weights is None:
+        elif not isinstance(structures, Sized) or weights is None:
             structures, weights = _split_pairs(structures)
         weights = _check_weights(weights, len(structures))
         if marginals is not None:
@@ -191,7 +193,7 @@ class StructuresDisplay(Display):
     def _count(self, structure):
         """Return the number of items of the first structure."""
         if self._n_items is None:
-            self._n_items = len(structure) if hasattr(structure, "__len__") else 1
+            self._n_items = len(structure) if isinstance(structure, Sized) else 1
         return self._n_items
 
     def _below_columns(self):
@@ -241,7 +243,7 @@ def _split_pairs(structures):
         # Only tuples are pairs, because a list of length two may be a structure.
         return isinstance(item, tuple) and len(item) == 2 and np.ndim(item[1]) == 0
 
-    if not hasattr(structures, "__len__") or not all(map(is_pair, structures)):
+    if not isinstance(structures, Sized) or not all(map(is_pair, structures)):
         raise ValueError(
             "structures must be the result of sparsemap for one sample, such as results[0], a list of tuples "
             "(structure, probability), or a list of structures with their weights; got "
