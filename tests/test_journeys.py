@@ -39,7 +39,7 @@ MOST = {
     "lp_sparsemap, one graph": (32, 10, 8),
     "partial_fit of groups": (125, 32, 12),
     "fit of label sets": (150, 27, 13),
-    "predict_set": (107, 25, 13),
+    "predict_set": (107, 26, 13),
 }
 MAX_QUESTIONS = 0
 MAX_MIXINS_WITH_ONE_USER = 0
