@@ -14,7 +14,8 @@ from numba.core.runtime import _nrt_python as nrt
 from numpy.testing import assert_array_equal
 
 # The code imports modules of the tests, too.
-IMPORTS = f"import sys; sys.path.append({str(Path(__file__).resolve().parents[1] / "cases")!r})\n"
+CASES = Path(__file__).resolve().parents[1] / "cases"
+IMPORTS = f"import sys; sys.path.append({str(CASES)!r})\n"
 USE_ALL = with_modules("""
 import json, warnings
 import numpy as np
