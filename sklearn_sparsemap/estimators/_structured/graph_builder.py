@@ -1,5 +1,6 @@
 """The parameter `structure` of estimators, which may be a factor graph, or a function that makes one of each sample."""
 
+from collections.abc import Sized
 from functools import singledispatch
 from math import prod
 
@@ -289,12 +290,12 @@ class FixedGraph(GraphBuilder):
 
 def _holds_any(X, kinds):
     """Tell whether X is a sequence in which a sample is of one of these types."""
-    return not isinstance(X, RaggedArray) and hasattr(X, "__len__") and any(isinstance(x, kinds) for x in X)
+    return not isinstance(X, RaggedArray) and isinstance(X, Sized) and any(isinstance(x, kinds) for x in X)
 
 
 def _first_of_parts(X):
     """Describe the first sample that is a sequence of arrays and other values; None if there is none."""
-    if isinstance(X, RaggedArray) or not hasattr(X, "__len__"):
+    if isinstance(X, RaggedArray) or not isinstance(X, Sized):
         return None
     for i, x in enumerate(X):
         is_sequence = isinstance(x, list | tuple) or getattr(getattr(x, "dtype", None), "kind", "") == "O"

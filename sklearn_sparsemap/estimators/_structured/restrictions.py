@@ -3,6 +3,7 @@
 Used by `estimators/_multilabel`.
 """
 
+from collections.abc import Iterable, Sized
 from contextlib import contextmanager
 
 import numpy as np
@@ -71,7 +72,7 @@ class TransitionMask:
 
     def _forbid_pairs(self, constraints):
         is_table = column_names(constraints, "constraints") is not None
-        pairs = list(constraints) if hasattr(constraints, "__iter__") and not is_table else [None]
+        pairs = list(constraints) if isinstance(constraints, Iterable) and not is_table else [None]
         if any(not isinstance(pair, tuple | list) or len(pair) != 2 or pair[0] is pair[1] is None for pair in pairs):
             raise ValueError(
                 f"constraints must be {_ALLOWED}, with None for the start and the end; got {quoted(constraints)}"
@@ -163,7 +164,7 @@ def explain_infeasible(indices=None, known=None, constraints=None):
 
 def check_known_length(known, n_samples):
     """Raise ValueError unless `known` is a sequence with one entry for each sample."""
-    if not hasattr(known, "__len__") or isinstance(known, str | dict) or hasattr(known, "columns"):
+    if not isinstance(known, Sized) or isinstance(known, str | dict) or hasattr(known, "columns"):
         raise ValueError(
             f"known must be a sequence with one partially known structure for each sample; got {quoted(known)}"
         )
