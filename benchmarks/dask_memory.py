@@ -121,7 +121,11 @@ def main():
                 list(map(str, command)), capture_output=True, text=True, timeout=arguments.timeout, check=True
             )
         except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
-            reason = f"after {arguments.timeout:.0f} s" if isinstance(error, subprocess.TimeoutExpired) else error.stderr[-200:]
+            reason = (
+                f"after {arguments.timeout:.0f} s"
+                if isinstance(error, subprocess.TimeoutExpired)
+                else error.stderr[-200:]
+            )
             print(f"| {way} | no result: {reason} | | | | |")
             continue
         seconds, size, peak, score, killed = json.loads(done.stdout.splitlines()[-1])
