@@ -128,7 +128,9 @@ class DuplicateColumns:
     """
 
     def __init__(self, X):
-        own, self.n_features, self.seen = make_rows(X, X.dtype, lean=True), X.shape[1], None
+        own = make_rows(X, X.dtype, lean=True)
+        self.n_features = X.shape[1]
+        self.seen = None
         if self.n_features > MANY_FEATURES:
             self.seen, indices = np.unique(own.indices, return_inverse=True)
             own = own._replace(indices=readonly(indices, np.int32))

@@ -186,7 +186,8 @@ class LinearModel:
     @classmethod
     def zeros(cls, n_features, n_outputs, n_additional, *, sparse_coef=False, dtype=np.float64):
         """Return a start of training, whose dense `coef` is read-only and takes no memory."""
-        shape, form = (n_features, n_outputs), sparse.coo_array if n_features > MANY_FEATURES else sparse.csr_array
+        shape = n_features, n_outputs
+        form = sparse.coo_array if n_features > MANY_FEATURES else sparse.csr_array
         coef = form(shape, dtype=dtype) if sparse_coef else np.broadcast_to(np.zeros((), dtype), shape)
         return cls(coef, np.zeros(n_outputs, dtype), np.zeros(n_additional, dtype))
 
@@ -234,13 +235,13 @@ class LinearModel:
         """Return the rows of `coef` of some features, as an array or a CSR matrix."""
         if not sparse.issparse(self.coef) or self.coef.format == "csr":
             return self.coef[features]
-        rows, outputs = self.coef.row, self.coef.col
+        rows = self.coef.row
         features = np.asarray(features, rows.dtype)
         first = np.searchsorted(rows, features)
         lengths = np.searchsorted(rows, features, side="right") - first
         at = ragged_indices(first, lengths)
         shape = len(features), self.coef.shape[1]
-        return sparse.csr_array((self.coef.data[at], outputs[at], offsets(lengths)), shape=shape)
+        return sparse.csr_array((self.coef.data[at], self.coef.col[at], offsets(lengths)), shape=shape)
 
     def penalty(self, alpha):
         """Return ``alpha/2 |w|^2`` over all weights except the intercept."""

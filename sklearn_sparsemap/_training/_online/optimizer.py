@@ -108,7 +108,7 @@ class OnlineOptimizer:
     # Number of samples whose scores are computed with the same weights.
     batch_size = _default_batch_size = 1
     _n_jobs, _columns, _n_threads = 1, None, 1
-    seen, _n_possible = None, None
+    seen = _n_possible = None
 
     def __init__(self, model, *, average, columns=None):
         self._columns = columns
@@ -117,7 +117,8 @@ class OnlineOptimizer:
         if sparse.issparse(model.coef):
             coef = model.coef
             if n_features > MANY_FEATURES:
-                self.seen, self._n_possible = np.unique(coef.tocoo().row.astype(np.int32)), n_features
+                self.seen = np.unique(coef.tocoo().row.astype(np.int32))
+                self._n_possible = n_features
                 coef = model.of_features(self.seen)
             store = new_pairs(
                 np.zeros(coef.shape[0], np.int32), 1, n_outputs, dense, first_state=self.first_state,
@@ -365,9 +366,9 @@ class OnlineOptimizer:
         features, which = np.unique(rows.indices, return_inverse=True)
         at, is_known = find_sorted(self.seen, features)
         if not is_known.all():
-            place, new = at[~is_known], features[~is_known]
+            place = at[~is_known]
             grown = np.insert(self.store.features, place, 0, axis=0)
-            seen = np.insert(self.seen, place, new)
+            seen = np.insert(self.seen, place, features[~is_known])
             # No handler of a signal runs within this call.
             vars(self).update(store=self.store._replace(features=grown), seen=seen)
             at = np.searchsorted(seen, features)
