@@ -94,6 +94,10 @@ def linear_scores(X, model, n_jobs):
     scores = np.empty((X.shape[0], len(intercept)))
     scores[:] = intercept if sparse.issparse(coef) else 0.0
     if sparse.issparse(coef):
+        if coef.format != "csr":
+            used, indices = np.unique(X.indices, return_inverse=True)
+            coef = model.of_features(used)
+            X = sparse.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], len(used)))
         data = readonly(coef.data, coef.dtype)
         weights = _Weights(data, readonly(coef.indices, np.int32), readonly(coef.indptr, np.int32))
         ones = all_ones(X.data)

@@ -1,6 +1,7 @@
 """Large models hold only the weights that exist: the same weights as dense models, in less memory."""
 
 import pickle
+import sys
 import tracemalloc
 
 import numpy as np
@@ -32,14 +33,23 @@ def new_model(**parameters):
     return StructuredSparseMAPClassifier(**options | {"random_state": 0} | parameters)
 
 
-@pytest.fixture
-def as_large(monkeypatch):
-    """Return a function that takes the models that it calls for large."""
+@pytest.fixture(params=["pointers of all features", "features seen", "features seen, few weights"])
+def as_large(monkeypatch, request):
+    """Return a function that takes the models that it calls for large, in each form of sparse weights."""
+    is_few = request.param == "features seen, few weights"
 
     def call(function):
         with monkeypatch.context() as patch:
             replace(patch, "estimators", "_MAX_DENSE_WEIGHTS", 0)
-            return function()
+            if request.param != "pointers of all features":
+                replace(patch, "_training", "MANY_FEATURES", 0)
+                replace(patch, "_training", "_FEATURES_PER_WEIGHT", 0 if is_few else 10**9)
+            result = function()
+            if isinstance(result, StructuredSparseMAPClassifier):
+                # The form of the weights that predictions read; `coef_` is always CSR.
+                form = type(result._current.coef).__name__
+                assert form in ("ndarray", "coo_array" if is_few else "csr_array")
+            return result
 
     return call
 
@@ -92,7 +102,7 @@ def test_sparse_weights_may_be_assigned(as_large):
         assert_array_equal(large.coef_.toarray(), 2.0 * coef)
     large.coef_ = coef
     assert [found.tolist() for found in large.predict(DENSE)] == predicted
-    large.partial_fit(X, Y)
+    as_large(lambda: large.partial_fit(X, Y))
     assert isinstance(large.coef_, sparse.csr_array) and (large.coef_.toarray() != coef).any()
     with pytest.raises(ValueError, match=r"coef_ must have shape \(3, 4\); got \(4, 3\)"):
         large.coef_ = coef.T
@@ -163,3 +173,50 @@ def test_full_arenas_grow(as_large, monkeypatch, n_jobs):
     assert_array_equal(found, expected)
     assert_array_equal(expected[1], expected[2])
     assert np.abs(expected[0] - expected[1]).max() > 0.01
+
+
+SEEN = """
+import pickle, resource
+import numpy as np
+from scipy import sparse
+from sklearn_sparsemap import StructuredSparseMAPClassifier
+
+LARGE = 2**28
+
+
+def samples(n):
+    rng = np.random.default_rng(0)
+    columns = np.sort(rng.choice(n, 40, replace=False))
+    which = [rng.integers(0, 40, 5) for _ in range(50)]
+    X = [sparse.csr_array((np.ones(5), (np.arange(5), columns[own])), shape=(5, n)) for own in which]
+    return X, [own % 3 for own in which]
+
+
+def work(n):
+    X, y = samples(n)
+    fitted = StructuredSparseMAPClassifier("chain", solver="adagrad", max_iter=9, random_state=0).fit(X, y)
+    scores = [fitted.score(X, y)]
+    stream = StructuredSparseMAPClassifier("chain", solver="adagrad", random_state=0)
+    for start in range(0, 50, 10):
+        stream.partial_fit(X[start : start + 10], y[start : start + 10], classes=[0, 1, 2])
+    for model in (fitted, stream, pickle.loads(pickle.dumps(stream)), type(stream).from_arrays(stream.to_arrays())):
+        model.predict(X), model.predict(X[:1]), model.predict_marginals(X[:2])
+        model.coef_ = model.coef_
+        model.set_training_state(model.partial_fit(X, y).get_training_state())
+        scores.append(model.score(X, y))
+    return scores
+
+
+work(2**10)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+scores = work(LARGE)
+print(min(scores), 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / LARGE)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted in other units")
+def test_memory_follows_the_features_that_were_seen(fresh_python):
+    done = fresh_python(SEEN)
+    score, n_bytes = map(float, done.stdout.split())
+    # An array of numbers of features would take 4 or 8 bytes for each of them.
+    assert score > 0.95 and n_bytes < 1.0, done.stdout + done.stderr

@@ -99,6 +99,12 @@ for name, call in calls.items():
 """
 
 LONG = """
+import faulthandler
+
+# A call that no signal ends would run for ever.
+faulthandler.dump_traceback_later(480, exit=True)
+
+
 class Ended(Exception):
     pass
 

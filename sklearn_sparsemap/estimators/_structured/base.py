@@ -474,7 +474,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     @in_turn
     def coef_(self, values: Any) -> None:
         known = self._current.coef
-        values = self._by_labels("coef_", values, list(self._feature_names()))
+        if not sparse.issparse(values):
+            # The list of names would take more memory than many sparse weights.
+            values = self._by_labels("coef_", values, list(self._feature_names()))
         self._edit(coef=check_coef(values, known))
 
     @in_turn

@@ -41,6 +41,7 @@ from ..._core.validation import (
     plain_list,
     quoted,
 )
+from ..._training._data import sparse_weights
 from ..._training._structure_task import UNKNOWN, object_array
 from .._failures import warn_user
 
@@ -604,9 +605,12 @@ def check_coef(values, coef):
     if values.shape != shape:
         raise ValueError(f"coef_ must have shape {shape}; got {values.shape}")
     check_weights("coef_", values.data, values.data.shape, finite=True)
-    values = values.T.tocsr()
-    values.eliminate_zeros()
-    return values.astype(coef.dtype, copy=False)
+    values = values.tocoo()
+    held = np.flatnonzero(values.data)
+    # Entries are by output. A stable sort leaves those of a feature in this order.
+    held = held[np.argsort(values.col[held], kind="stable")]
+    weights = values.data[held].astype(coef.dtype, copy=False)
+    return sparse_weights(values.col[held], values.row[held], weights, coef.shape)
 
 
 def check_weights(name, values, shape, finite=False):
