@@ -661,7 +661,10 @@ def test_labels_by_name():
         ({"label_graph": [(0, 1, 2)]}, "an edge is a pair of labels"),
         ({"label_graph": 3}, "label_graph must be"),
         ({"loss": "crf"}, "The 'loss' parameter of MultilabelLPSparseMAP must be a str among .* Got 'crf' instead"),
-        ({"alpha": -1}, r"'alpha' parameter .* must be a float in the range \[0.0, inf\) or a str .*{'auto'}.* Got -1 "),
+        (
+            {"alpha": -1},
+            r"'alpha' parameter .* must be a float in the range \[0.0, inf\) or a str .*{'auto'}.* Got -1 ",
+        ),
         ({"dropout": 1.0}, r"'dropout' parameter .* must be a float in the range \[0.0, 1.0\)"),
         ({"threshold": 1.5}, r"'threshold' parameter .* {'auto'} or a float in the range \[0.0, 1.0\). Got 1.5"),
         ({"threshold": "best"}, "'threshold' parameter .* Got 'best'"),
