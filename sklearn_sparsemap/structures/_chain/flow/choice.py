@@ -26,8 +26,8 @@ _CALLS_BY_GAP = 2.5
 @kernel
 def _time_of_paths(n_steps, n_states, n_paths):
     """Return the time of a number of paths: a call of the oracle each, and products with all earlier paths."""
-    calls = 0.3 * n_steps * n_states**2 * n_paths
-    return calls + 1.0 * n_steps * n_paths**2 + 0.25 * n_paths**3
+    calls = 0.3 * n_steps * n_states * n_states * n_paths
+    return calls + (1.0 * n_steps + 0.25 * n_paths) * n_paths * n_paths
 
 
 @kernel
@@ -38,10 +38,10 @@ def _time_of_flow(n_steps, n_states, spread):
     needed.
     """
     width = spread / n_steps
-    sweeps = 1.75 * n_states**2 + 80.0 * n_states + 1000.0
-    rounds = 2.0 + width * (1.0 + 3.2 * (width / n_states) ** 2)
+    sweeps = 1.75 * n_states * n_states + 80.0 * n_states + 1000.0
+    rounds = 2.0 + width * (1.0 + 3.2 * width * width / (n_states * n_states))
     # If nearly all states have weight, there are few trees, which make up the last term.
-    a_round = 250.0 + 80.0 * width + 10.0 * width**2 * (1.0 - 0.5 * width / n_states)
+    a_round = 250.0 + 80.0 * width + 10.0 * width * width * (1.0 - 0.5 * width / n_states)
     return n_steps * (sweeps + rounds * a_round)
 
 
