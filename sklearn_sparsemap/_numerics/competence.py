@@ -6,7 +6,7 @@ make before the specialised solver takes over: 0 if the latter is expected to be
 asked twice: before the first call and, if the problem is not solved by then, after the calls that the first answer
 allows, when the gap tells how many more calls to expect. The active set continues from the structures it has found.
 
-Used by `_graphs`, `_layers`, `_training`, `losses` and `structures`.
+Used by `_graphs`, `_layers`, `_training`, `inference`, `losses` and `structures`.
 """
 
 from collections import namedtuple
@@ -14,7 +14,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from .._core.jit import FLOATS, INTS, Entry, FirstClass, by_address, kernel
+from .._core.jit import FLOATS, INTS, Entry, FirstClass, by_address, kernel, new_ints
 from .solver import GAVE_UP, INFEASIBLE, LATER, SOLVER
 
 ALL = np.iinfo(np.int64).max  # calls of a problem that the active set solves alone
@@ -22,10 +22,14 @@ ALL = np.iinfo(np.int64).max  # calls of a problem that the active set solves al
 COMPETENCE_SIGNATURE = types.int64(FLOATS, FLOATS, INTS, FLOATS, types.float64, types.int64)
 COMPETENCE = FirstClass(COMPETENCE_SIGNATURE)
 
+# How `solve` treats a problem that needs the specialised solver. READY calls it. The others stand for it until it is
+# compiled: STOPS returns the status LATER at once; REPLACED leaves the problem to the active set, and returns LATER.
+READY, STOPS, REPLACED = range(3)
+
 # The solvers of a structure, for `solve`. Problems of at most `few_parts` parts are left to the active set. `before`
-# and `after` are competences. If `is_ready` is 0, `after` and `own` are not compiled, and `solve` returns LATER for a
-# problem that needs them.
-Solvers = namedtuple("Solvers", ["before", "after", "own", "by_structures", "few_parts", "is_ready"])
+# and `after` are competences. `readiness` is one of the constants above; if it is not READY, `after` and `own` are
+# substitutes that are compiled.
+Solvers = namedtuple("Solvers", ["before", "after", "own", "by_structures", "few_parts", "readiness"])
 SOLVERS = by_address([COMPETENCE, COMPETENCE, SOLVER, SOLVER, types.int64, types.int64], Solvers)
 
 
@@ -70,40 +74,36 @@ def solve(oracle, solvers, problem, goal, warm, marginals, skips):
     scores, additional, dims, sizes = problem
     aim, tol, limit = goal
     slots, additional_slots, weights = warm
-    status = np.int64(GAVE_UP)
-    objective = 0.0
-    gap = np.inf
-    n_calls = np.int64(0)
-    n_iter = np.int64(0)
-    part = np.zeros(1, np.int64)
-    is_small = scores.shape[0] <= solvers.few_parts
-    for stage in range(2 if skips and solvers.is_ready != 0 else 0, 3):
-        most = np.int64(ALL)
-        if is_small:
-            pass
-        elif stage == 0:
-            most = solvers.before(scores, additional, dims, marginals, np.inf, np.int64(0))
-        elif solvers.is_ready == 0:
+    status, objective, gap, n_calls = np.int64(GAVE_UP), 0.0, np.inf, np.int64(0)
+    is_ready, most, part = solvers.readiness == READY, np.int64(ALL), new_ints(np.int64(1))
+    asks = scores.shape[0] > solvers.few_parts
+    if skips and is_ready:
+        most, asks = np.int64(0), False
+    while True:
+        # One call of a competence and one of a solver, because each takes long to compile.
+        competence = solvers.before if n_calls == 0 else solvers.after
+        if asks:
+            most = competence(scores, additional, dims, marginals, gap, n_calls)
+        is_own = most <= n_calls
+        if is_own and solvers.readiness == STOPS:
             status = np.int64(LATER)
             break
-        elif stage == 1:
-            most = solvers.after(scores, additional, dims, marginals, gap, n_calls)
-        else:
-            found = solvers.own(
-                oracle, scores, additional, dims, sizes, aim, tol, limit, slots[:0], additional_slots[:0],
-                weights[:0], marginals,
-            )  # fmt: skip
-            if found[3] != GAVE_UP:
-                return found
-        if most <= n_calls:
-            continue
-        is_last = most >= limit[0]
-        part[0] = most - n_calls
-        slots, additional_slots, weights, status, objective, gap, n_iter = solvers.by_structures(
-            oracle, scores, additional, dims, sizes, aim, tol, limit if is_last else part, slots, additional_slots,
-            weights, marginals,
+        solver = solvers.own if is_own else solvers.by_structures
+        is_last = most == 0 or most >= limit[0] or (is_own and not is_ready)
+        part[0] = most - n_calls if most > 0 else -most
+        # The specialised solver cannot start from structures.
+        n_warm = 0 if is_own and is_ready else weights.shape[0]
+        new_slots, new_additional, new_weights, status, objective, gap, n_iter = solver(
+            oracle, scores, additional, dims, sizes, aim, tol, limit if is_last else part, slots[:n_warm],
+            additional_slots[:n_warm], weights[:n_warm], marginals,
         )  # fmt: skip
+        if status == GAVE_UP:
+            most, asks = np.int64(ALL), False
+            continue
+        slots, additional_slots, weights = new_slots, new_additional, new_weights
         n_calls += n_iter
-        if is_last or n_iter < part[0] or gap <= aim or status == INFEASIBLE:
+        if is_own and not is_ready:
+            status = np.int64(LATER)
+        if is_own or is_last or n_iter < part[0] or gap <= aim or status == INFEASIBLE:
             break
     return slots, additional_slots, weights, status, objective, gap, n_calls

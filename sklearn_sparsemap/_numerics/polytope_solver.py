@@ -4,10 +4,11 @@ Used by `inference`, `losses`, `structures` and `testing`.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 from .._core.jit import Entry
-from .competence import Solvers, always, never
+from .competence import READY, Solvers, always, never
 from .loops import SOLVERS_BY_NAME
 
 
@@ -54,21 +55,24 @@ class PolytopeSolver(NamedTuple):
         """This solver for all problems, whatever their size and scores."""
         return self._replace(few_parts=-1, before=always, after=always)
 
-    @property
-    def is_compiled(self):
-        """Whether this process has compiled or loaded it."""
-        return self.solve.is_compiled and self.after.is_compiled
 
+@cache
+def solver_of(own, solver="auto"):
+    """Return a compiled solver that never gives up: a structure's closed form, or a solver over structures.
 
-def solver_of(structure, solver="auto"):
-    """Return a compiled solver of a structure that never gives up: its closed form, or a solver over structures."""
-    own = structure.polytope_solver
+    Parameters
+    ----------
+    own : PolytopeSolver or None
+        The `polytope_solver` of the structure.
+    solver : str, default="auto"
+    """
     if own is not None and own.products is None and solver in ("auto", "active_set", "facets"):
         return own.solve
     return SOLVERS_BY_NAME["active_set" if solver == "auto" else solver]
 
 
-def solvers_of(own, by_structures, is_ready=True):
+@cache
+def solvers_of(own, by_structures, readiness=READY):
     """Return the `Solvers` of a structure, for kernels.
 
     Parameters
@@ -76,11 +80,11 @@ def solvers_of(own, by_structures, is_ready=True):
     own : PolytopeSolver or None
     by_structures : Entry
         The active set, or another solver that never gives up.
-    is_ready : bool, default=True
-        Whether kernels get the specialised solver, which is then compiled.
+    readiness : int, default=READY
+        If it is READY, kernels get the specialised solver, which is then compiled; see `competence`.
     """
     if own is None or own.products is None:
-        return Solvers(never, never, by_structures, by_structures, 0, 1)
-    if not is_ready:
-        return Solvers(own.before, never, by_structures, by_structures, own.few_parts, 0)
-    return Solvers(own.before, own.after, own.solve, by_structures, own.few_parts, 1)
+        return Solvers(never, never, by_structures, by_structures, 0, READY)
+    if readiness != READY:
+        return Solvers(own.before, always, by_structures, by_structures, own.few_parts, readiness)
+    return Solvers(own.before, own.after, own.solve, by_structures, own.few_parts, readiness)

@@ -85,15 +85,18 @@ def _remember(memory, i, slots, additional_slots, weights, k):
     """
     n_slots, n_additional = slots.shape[1], additional_slots.shape[1]
     kept = min(k, memory.capacity)
-    chosen = np.zeros(k, np.bool_)
+    s, last = np.int64(-1), np.inf
     for place in range(kept):
-        s = place
-        if k > kept:
-            s = -1
+        if k == kept:
+            s = place
+        else:
+            # The next largest weight; of equal weights, the first. (An array of flags takes long to compile.)
+            following = np.int64(-1)
             for r in range(k):
-                if not chosen[r] and (s < 0 or weights[r] > weights[s]):
-                    s = r
-            chosen[s] = True
+                is_left = weights[r] < last or (weights[r] == last and r > s)
+                if is_left and (following < 0 or weights[r] > weights[following]):
+                    following = r
+            s, last = following, weights[following]
         copy_into(memory.slots[memory.slot_start[i] + place * n_slots :], slots[s])
         copy_into(memory.additional[memory.additional_start[i] + place * n_additional :], additional_slots[s])
         memory.weights[i * memory.capacity + place] = weights[s]
@@ -189,20 +192,6 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
         skips,
     )
     if status == LATER:
-        slots, additional_slots, weights, status, objective, gap, n_calls = solvers.by_structures(
-            oracle,
-            scores,
-            additional,
-            target.dims,
-            target.sizes,
-            tol,
-            tol,
-            memory.limit,
-            slots,
-            additional_slots,
-            weights,
-            residual,
-        )
         memory.later[0] = 1
         if n_calls >= _WORTH_COMPILING:
             memory.later[1] = 1
