@@ -2,9 +2,9 @@
 
 The active set costs a call of the MAP oracle a round, and products with all structures found so far. A specialised
 solver costs about the same whatever the scores. So a competence says how many calls of the oracle the active set may
-make before the specialised solver takes over: 0 if the latter is expected to be faster, `ALL` if it never is. It is
-asked twice: before the first call and, if the problem is not solved by then, after the calls that the first answer
-allows, when the gap tells how many more calls to expect. The active set continues from the structures it has found.
+make before it is asked again: `ALL` if the active set is expected to be faster. If the specialised solver is, it
+returns 0 or, with a minus sign, the number of rounds after which that solver gives up. The active set then continues
+from the structures it has found.
 
 Used by `_graphs`, `_layers`, `_training`, `inference`, `losses` and `structures`.
 """
@@ -26,11 +26,13 @@ COMPETENCE = FirstClass(COMPETENCE_SIGNATURE)
 # compiled: STOPS returns the status LATER at once; REPLACED leaves the problem to the active set, and returns LATER.
 READY, STOPS, REPLACED = range(3)
 
-# The solvers of a structure, for `solve`. Problems of at most `few_parts` parts are left to the active set. `before`
-# and `after` are competences. `readiness` is one of the constants above; if it is not READY, `after` and `own` are
-# substitutes that are compiled.
-Solvers = namedtuple("Solvers", ["before", "after", "own", "by_structures", "few_parts", "readiness"])
-SOLVERS = by_address([COMPETENCE, COMPETENCE, SOLVER, SOLVER, types.int64, types.int64], Solvers)
+# The solvers of a structure, for `solve`. Problems of at most `few_parts` parts are left to the active set. `readiness`
+# is one of the constants above; if it is not READY, `own` is a substitute that is compiled.
+Solvers = namedtuple("Solvers", ["competence", "own", "by_structures", "few_parts", "readiness"])
+SOLVERS = by_address([COMPETENCE, SOLVER, SOLVER, types.int64, types.int64], Solvers)
+
+# Rounds of the specialised solver if it is called at once.
+_ROUNDS_AT_ONCE = 100
 
 
 def as_competence(function):
@@ -75,26 +77,28 @@ def solve(oracle, solvers, problem, goal, warm, marginals, skips):
     aim, tol, limit = goal
     slots, additional_slots, weights = warm
     status, objective, gap, n_calls = np.int64(GAVE_UP), 0.0, np.inf, np.int64(0)
-    is_ready, most, part = solvers.readiness == READY, np.int64(ALL), new_ints(np.int64(1))
+    is_ready, most, part = solvers.readiness == READY, np.int64(ALL), new_ints(np.int64(2))
     asks = scores.shape[0] > solvers.few_parts
     if skips and is_ready:
-        most, asks = np.int64(0), False
+        most, asks = np.int64(-_ROUNDS_AT_ONCE), False
     while True:
-        # One call of a competence and one of a solver, because each takes long to compile.
-        competence = solvers.before if n_calls == 0 else solvers.after
         if asks:
-            most = competence(scores, additional, dims, marginals, gap, n_calls)
+            most = solvers.competence(scores, additional, dims, marginals, gap, n_calls)
         is_own = most <= n_calls
         if is_own and solvers.readiness == STOPS:
             status = np.int64(LATER)
             break
-        solver = solvers.own if is_own else solvers.by_structures
         is_last = most == 0 or most >= limit[0] or (is_own and not is_ready)
-        part[0] = most - n_calls if most > 0 else -most
+        part[0] = limit[0] if is_own else min(most, limit[0]) - n_calls
+        part[1] = -most
+        # Another thread can end calls by `limit` only. It does not count the earlier calls, so these must be few.
+        heeds = is_last and (is_own or 100 * n_calls <= limit[0])
         # The specialised solver cannot start from structures.
         n_warm = 0 if is_own and is_ready else weights.shape[0]
+        # One call for both solvers, because each takes long to compile.
+        solver = solvers.own if is_own else solvers.by_structures
         new_slots, new_additional, new_weights, status, objective, gap, n_iter = solver(
-            oracle, scores, additional, dims, sizes, aim, tol, limit if is_last else part, slots[:n_warm],
+            oracle, scores, additional, dims, sizes, aim, tol, limit if heeds else part, slots[:n_warm],
             additional_slots[:n_warm], weights[:n_warm], marginals,
         )  # fmt: skip
         if status == GAVE_UP:
@@ -102,7 +106,7 @@ def solve(oracle, solvers, problem, goal, warm, marginals, skips):
             continue
         slots, additional_slots, weights = new_slots, new_additional, new_weights
         n_calls += n_iter
-        if is_own and not is_ready:
+        if is_own and not is_ready and status != INFEASIBLE:
             status = np.int64(LATER)
         if is_own or is_last or n_iter < part[0] or gap <= aim or status == INFEASIBLE:
             break

@@ -26,9 +26,11 @@ class PolytopeSolver(NamedTuple):
     few_parts : int, default=0
         The active set solves all problems with at most this number of parts. There it takes at most about the time of
         the specialised solver, whose compilation takes seconds.
-    before, after : Entry, default=always
-        The competence of the specialised solver for larger problems; see `competence`. `before` compiles in a fraction
-        of a second.
+    before : Entry, default=always
+        The competence for larger problems as long as this solver is not compiled; see `competence`. It compiles in a
+        fraction of a second.
+    after : Entry, default=None
+        The competence once this solver is compiled; None for the same.
     paths : Entry, default=None
         Decomposes a solution into structures and weights. If None, the active set does it.
     equations : Entry, default=None
@@ -45,7 +47,7 @@ class PolytopeSolver(NamedTuple):
     products: Entry | None
     few_parts: int = 0
     before: Entry = always
-    after: Entry = always
+    after: Entry | None = None
     paths: Entry | None = None
     equations: Entry | None = None
     of_many: Callable[..., Any] | None = None
@@ -53,7 +55,7 @@ class PolytopeSolver(NamedTuple):
     @property
     def alone(self):
         """This solver for all problems, whatever their size and scores."""
-        return self._replace(few_parts=-1, before=always, after=always)
+        return self._replace(few_parts=-1, before=always, after=None)
 
 
 @cache
@@ -84,7 +86,7 @@ def solvers_of(own, by_structures, readiness=READY):
         If it is READY, kernels get the specialised solver, which is then compiled; see `competence`.
     """
     if own is None or own.products is None:
-        return Solvers(never, never, by_structures, by_structures, 0, READY)
+        return Solvers(never, by_structures, by_structures, 0, READY)
     if readiness != READY:
-        return Solvers(own.before, always, by_structures, by_structures, own.few_parts, readiness)
-    return Solvers(own.before, own.after, own.solve, by_structures, own.few_parts, readiness)
+        return Solvers(own.before, by_structures, by_structures, own.few_parts, readiness)
+    return Solvers(own.after or own.before, own.solve, by_structures, own.few_parts, READY)

@@ -16,7 +16,7 @@ from .start import add_candidates, first_candidates, plant, sweep
 
 # Number of steps from which on rounding can leave a gap above the tolerance.
 _LONG = 100
-# Maximum number of rounds. Chains that converge need up to half as many.
+# Maximum number of rounds, unless the caller has another one. Chains that converge need up to half as many.
 _MAX_ROUNDS = 600
 
 
@@ -75,8 +75,8 @@ def _has_ties(chain, forest, prices):
 
 
 @kernel
-def _solve(chain, forest):
-    """Solve a chain with transitions.
+def _solve(chain, forest, most_rounds):
+    """Solve a chain with transitions, in at most so many rounds.
 
     Returns
     -------
@@ -94,12 +94,10 @@ def _solve(chain, forest):
     candidates = first_candidates(chain, forest, prices, best)
     n_removals = np.zeros(chain.n_steps, np.int64)
     plant(chain, forest, candidates, prices, best)
-    n_rounds = np.int64(0)
-    is_solved = False
-    while n_rounds < _MAX_ROUNDS and not is_solved:
-        n_rounds += pivot(chain, forest, candidates, prices, n_removals, _MAX_ROUNDS - n_rounds)
-        is_solved = True
-        tolerance = tolerance_of(chain, forest)
+    n_rounds, is_solved = np.int64(0), False
+    while n_rounds < most_rounds and not is_solved:
+        n_rounds += pivot(chain, forest, candidates, prices, n_removals, most_rounds - n_rounds)
+        is_solved, tolerance = True, tolerance_of(chain, forest)
         price_forward(chain, forest, every, prices, 0.0)
         price_backward(chain, forest, every, prices, 0.0)
         for node in range(forest.u.shape[0]):
@@ -109,7 +107,7 @@ def _solve(chain, forest):
             add_candidates(chain, forest, prices, 0.0, candidates)
     # Once more from the last potentials, which removes rounding errors.
     solve_forest(chain, forest, 1.0)
-    return 1.0 if _has_ties(chain, forest, prices) else 0.0, n_rounds, is_solved and n_rounds < _MAX_ROUNDS
+    return 1.0 if _has_ties(chain, forest, prices) else 0.0, n_rounds, is_solved and n_rounds < most_rounds
 
 
 @kernel
@@ -169,7 +167,7 @@ def chain_flow_solver(
     if dims[2] == NO_TRANSITIONS or n_steps == 1:
         tied = _independent_steps(chain, marginals)
     else:
-        tied, n_iter, is_solved = _solve(chain, forest)
+        tied, n_iter, is_solved = _solve(chain, forest, limit[1] if limit.shape[0] > 1 else np.int64(_MAX_ROUNDS))
         for t in range(n_steps):
             for i in range(n_states):
                 marginals[t * n_states + i] = max(forest.u[t * chain.width + i], 0.0)
