@@ -296,17 +296,23 @@ def active_set(
             best_gap, idle = gap, 0
         elif gap <= tol:
             idle += 1
-        if gap <= aim or gap == np.inf or n_iter >= limit[0] or refreshed > 2 or idle >= _MAX_IDLE:
+        is_last = n_iter >= limit[0]
+        # If the solver may be called again, the last structure joins, so that the oracle need not find it again.
+        ends = gap <= aim or gap == np.inf or refreshed > 2 or idle >= _MAX_IDLE
+        if ends or (is_last and limit.shape[0] == 1):
             break
         k, weight, pivot_squared = _project(support, k, slots, additional_slots)
         if pivot_squared == 0.0:
+            if is_last:
+                break
             refreshed += 1
             k = refactor(support, k)
             continue
         support = grow(support, k)
         theta = score(scores, additional, slots, additional_slots) - reference
         k = append(support, k, slots, additional_slots, theta, weight, pivot_squared)
-    weights = support.weights[:k]
-    status = BY_STRUCTURES if k > 0 else INFEASIBLE
+        if is_last:
+            break
+    weights, status = support.weights[:k], BY_STRUCTURES if k > 0 else INFEASIBLE
     gap = max(gap, 0.0) if k == 0 or is_distribution(weights) else np.inf
     return support.slots[:k], support.additional[:k], weights, status, linear - 0.5 * norm_squared, gap, n_iter

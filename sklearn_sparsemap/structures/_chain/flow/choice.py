@@ -22,7 +22,7 @@ _WORTH_COMPILING = 60
 _PATIENCE, _CURIOSITY = 6, 2
 # The flow is faster from this value of `_gain_of_flow`. Fitted to chains of 5 to 500 steps with 2 to 20 states: random
 # ones at scales 0.1 to 3, and sticky ones.
-_ENOUGH = 5.6
+_ENOUGH = 4.6
 _CHANGED = 1e-6  # least difference of squared norms of marginals between steps whose flows differ
 # Factor of the expected number of rounds after which the flow gives up. If it is smaller, more chains that the flow
 # would solve in time go back to the active set.
@@ -47,7 +47,8 @@ def _gain_of_flow(n_steps, n_states, n_on, n_events, n_calls):
         Number of calls of the active set so far. The more there are, the sooner it may end.
     """
     meeting = min(1.0, n_events / max(min(n_on - n_steps, n_steps), 1.0))
-    return n_events * np.sqrt(np.sqrt(meeting) * n_states / (n_steps * n_calls)) * np.exp(n_on / (n_steps * n_states))
+    of_size = np.exp(n_on / (n_steps * n_states) + np.log(n_states) / 3.0)
+    return n_events * of_size * np.sqrt(np.sqrt(meeting) / (n_steps * n_calls))
 
 
 @kernel
