@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from .._core.jit import Entry
-from .competence import READY, Solvers, always, never
+from .competence import READY, REPLACED, Solvers, always, never
 from .loops import SOLVERS_BY_NAME
 
 
@@ -27,10 +27,11 @@ class PolytopeSolver(NamedTuple):
         The active set solves all problems with at most this number of parts. There it takes at most about the time of
         the specialised solver, whose compilation takes seconds.
     before : Entry, default=always
-        The competence for larger problems as long as this solver is not compiled; see `competence`. It compiles in a
-        fraction of a second.
+        The competence for larger problems as long as this solver is not compiled, in training; see `competence`. It
+        compiles in a fraction of a second.
     after : Entry, default=None
-        The competence once this solver is compiled; None for the same.
+        The competence otherwise; None for the same. Inference always uses it, so that its result does not depend on
+        what is compiled already.
     paths : Entry, default=None
         Decomposes a solution into structures and weights. If None, the active set does it.
     equations : Entry, default=None
@@ -87,6 +88,6 @@ def solvers_of(own, by_structures, readiness=READY):
     """
     if own is None or own.products is None:
         return Solvers(never, by_structures, by_structures, 0, READY)
-    if readiness != READY:
-        return Solvers(own.before, by_structures, by_structures, own.few_parts, readiness)
-    return Solvers(own.after or own.before, own.solve, by_structures, own.few_parts, READY)
+    competence = own.before if readiness == REPLACED else own.after or own.before
+    solver = own.solve if readiness == READY else by_structures
+    return Solvers(competence, solver, by_structures, own.few_parts, readiness)

@@ -6,17 +6,16 @@ Used by `structures/_chain`.
 import numpy as np
 
 from ...._core.jit import kernel
-from ...._numerics.competence import ALL, as_competence
+from ...._numerics.competence import as_competence
 from ...._numerics.polytope_solver import PolytopeSolver
 from ..map import NO_TRANSITIONS
 from .paths import flow_paths
 from .solver import chain_flow_solver, chain_products
 
-_FEW_PARTS = 40  # `PolytopeSolver.few_parts`; chains of so many parts seldom need 50 calls
-# Calls of the active set before the flow is considered. Before the flow is compiled, which takes seconds.
+# `PolytopeSolver.few_parts`. There the flow saves at most some 100 us, and only if scores are small.
+_FEW_PARTS = 60
+# Calls of the active set before the flow is considered. In training, before the flow is compiled, which takes seconds.
 _FIRST_CALLS, _FEW_CALLS = 7, 40
-# Without transitions, the flow is a closed form. It is compiled for chains of more parts.
-_WORTH_COMPILING = 60
 # Factors of the calls until the next decision: the second one if the paths so far have few states in common, so that
 # there may be many more. Each decision costs a warm start of the active set.
 _PATIENCE, _CURIOSITY = 6, 2
@@ -61,10 +60,8 @@ def _rounds_of_flow(n_steps, n_states, n_on):
 
 @as_competence
 def calls_before_flow(scores, additional, dims, marginals, gap, n_calls):
-    """Return the calls that are worth less than compiling the flow."""
-    if dims[2] == NO_TRANSITIONS:
-        return np.int64(0) if scores.shape[0] > _WORTH_COMPILING else np.int64(ALL)
-    return np.int64(_FEW_CALLS)
+    """Return the calls that are worth less than compiling the flow. Without transitions, it is a closed form."""
+    return np.int64(0 if dims[2] == NO_TRANSITIONS else _FEW_CALLS)
 
 
 @as_competence
