@@ -176,7 +176,8 @@ def _project(support, k, slots, additional_slots):
     pivot_squared : float
         See `project_on_support`; 0 if the structure cannot join.
     """
-    weight, pivot_squared = 0.0, 0.0
+    weight = 0.0
+    pivot_squared = 0.0
     # In a loop, so that the projection is in the compiled code once.
     for trial in range(3):
         if trial == 1:
@@ -313,6 +314,7 @@ def active_set(
         k = append(support, k, slots, additional_slots, theta, weight, pivot_squared)
         if is_last:
             break
-    weights, status = support.weights[:k], BY_STRUCTURES if k > 0 else INFEASIBLE
+    weights = support.weights[:k]
+    status = BY_STRUCTURES if k > 0 else INFEASIBLE
     gap = max(gap, 0.0) if k == 0 or is_distribution(weights) else np.inf
     return support.slots[:k], support.additional[:k], weights, status, linear - 0.5 * norm_squared, gap, n_iter

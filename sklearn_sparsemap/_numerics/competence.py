@@ -76,11 +76,17 @@ def solve(oracle, solvers, problem, goal, warm, marginals, skips):
     scores, additional, dims, sizes = problem
     aim, tol, limit = goal
     slots, additional_slots, weights = warm
-    status, objective, gap, n_calls = np.int64(GAVE_UP), 0.0, np.inf, np.int64(0)
-    is_ready, most, part = solvers.readiness == READY, np.int64(ALL), new_ints(np.int64(2))
+    status = np.int64(GAVE_UP)
+    objective = 0.0
+    gap = np.inf
+    n_calls = np.int64(0)
+    is_ready = solvers.readiness == READY
+    most = np.int64(ALL)
+    part = new_ints(np.int64(2))
     asks = scores.shape[0] > solvers.few_parts
     if skips and is_ready:
-        most, asks = np.int64(-_ROUNDS_AT_ONCE), False
+        most = np.int64(-_ROUNDS_AT_ONCE)
+        asks = False
     while True:
         if asks:
             most = solvers.competence(scores, additional, dims, marginals, gap, n_calls)
@@ -102,9 +108,12 @@ def solve(oracle, solvers, problem, goal, warm, marginals, skips):
             additional_slots[:n_warm], weights[:n_warm], marginals,
         )  # fmt: skip
         if status == GAVE_UP:
-            most, asks = np.int64(ALL), False
+            most = np.int64(ALL)
+            asks = False
             continue
-        slots, additional_slots, weights = new_slots, new_additional, new_weights
+        slots = new_slots
+        additional_slots = new_additional
+        weights = new_weights
         n_calls += n_iter
         if is_own and not is_ready and status != INFEASIBLE:
             status = np.int64(LATER)

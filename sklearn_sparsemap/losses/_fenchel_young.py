@@ -228,7 +228,8 @@ class Inference:
         self._by_structures = OTHER_ARGMAXES.get(argmax)
         self._oracle = structure.oracle
         if argmax == "sparsemap":
-            self._own, self._by_structures = structure.polytope_solver, solver_of(structure.polytope_solver)
+            self._own = structure.polytope_solver
+            self._by_structures = solver_of(self._own)
         elif argmax == "gibbs":
             self._oracle = marginal_oracle_of(structure, f"loss={name!r}")
         # Closed forms solve all samples, and compile fast.

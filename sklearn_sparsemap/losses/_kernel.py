@@ -96,7 +96,8 @@ def _remember(memory, i, slots, additional_slots, weights, k):
                 is_left = weights[r] < last or (weights[r] == last and r > s)
                 if is_left and (following < 0 or weights[r] > weights[following]):
                     following = r
-            s, last = following, weights[following]
+            s = following
+            last = weights[following]
         copy_into(memory.slots[memory.slot_start[i] + place * n_slots :], slots[s])
         copy_into(memory.additional[memory.additional_start[i] + place * n_additional :], additional_slots[s])
         memory.weights[i * memory.capacity + place] = weights[s]

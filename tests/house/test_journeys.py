@@ -38,7 +38,8 @@ MOST = {
     "sparsemap, one array": (34, 11, 8),
     "lp_sparsemap, one graph": (32, 10, 8),
     "partial_fit of groups": (124, 31, 12),
-    "fit of label sets": (151, 27, 13),
+    "fit of label sets": (150, 27, 13),
+    "predict_set": (107, 26, 13),
 }
 MAX_QUESTIONS = 0
 MAX_MIXINS_WITH_ONE_USER = 0

@@ -71,7 +71,8 @@ def calls_of_flow(scores, additional, dims, marginals, gap, n_calls):
         return np.int64(0)
     if n_calls == 0:
         return np.int64(_FIRST_CALLS)
-    n_steps, n_states, n_on, n_events, before = dims[0], dims[1], 0.0, 0.0, 0.0
+    n_steps, n_states = dims[0], dims[1]
+    n_on, n_events, before = 0.0, 0.0, 0.0
     for t in range(n_steps):
         norm = 0.0
         for u in marginals[t * n_states : (t + 1) * n_states]:

@@ -16,7 +16,7 @@ from .start import add_candidates, first_candidates, plant, sweep
 
 # Number of steps from which on rounding can leave a gap above the tolerance.
 _LONG = 100
-# Maximum number of rounds, unless the caller has another one. Chains that converge need up to half as many.
+# Maximum number of rounds, unless the caller has a lower one. Chains that converge need up to half as many.
 _MAX_ROUNDS = 600
 
 
@@ -94,10 +94,12 @@ def _solve(chain, forest, most_rounds):
     candidates = first_candidates(chain, forest, prices, best)
     n_removals = np.zeros(chain.n_steps, np.int64)
     plant(chain, forest, candidates, prices, best)
-    n_rounds, is_solved = np.int64(0), False
+    n_rounds = np.int64(0)
+    is_solved = False
     while n_rounds < most_rounds and not is_solved:
         n_rounds += pivot(chain, forest, candidates, prices, n_removals, most_rounds - n_rounds)
-        is_solved, tolerance = True, tolerance_of(chain, forest)
+        is_solved = True
+        tolerance = tolerance_of(chain, forest)
         price_forward(chain, forest, every, prices, 0.0)
         price_backward(chain, forest, every, prices, 0.0)
         for node in range(forest.u.shape[0]):
@@ -167,7 +169,10 @@ def chain_flow_solver(
     if dims[2] == NO_TRANSITIONS or n_steps == 1:
         tied = _independent_steps(chain, marginals)
     else:
-        tied, n_iter, is_solved = _solve(chain, forest, limit[1] if limit.shape[0] > 1 else np.int64(_MAX_ROUNDS))
+        most_rounds = np.int64(_MAX_ROUNDS)
+        if limit.shape[0] > 1:
+            most_rounds = min(most_rounds, limit[1])
+        tied, n_iter, is_solved = _solve(chain, forest, most_rounds)
         for t in range(n_steps):
             for i in range(n_states):
                 marginals[t * n_states + i] = max(forest.u[t * chain.width + i], 0.0)
