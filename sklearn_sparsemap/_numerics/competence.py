@@ -61,7 +61,7 @@ def solve(oracle, solvers, problem, goal, warm, marginals, skips):
     solvers : Solvers
     problem, goal, warm : tuples
         (scores, additional, dims, sizes), (aim, tol, limit) and (warm_slots, warm_additional, warm_weights); see
-        `solver.py`.
+        `solver.py`. Facets if it skips, otherwise structures.
     marginals : array of shape (n_parts,)
         Output.
     skips : bool
@@ -89,12 +89,16 @@ def solve(oracle, solvers, problem, goal, warm, marginals, skips):
         elif stage == 1:
             most = solvers.after(scores, additional, dims, marginals, gap, n_calls)
         else:
+            n = slots.shape[0] if skips else 0
             found = solvers.own(
-                oracle, scores, additional, dims, sizes, aim, tol, limit, slots[:0], additional_slots[:0],
-                weights[:0], marginals,
+                oracle, scores, additional, dims, sizes, aim, tol, limit, slots[:n], additional_slots[:n],
+                weights[: n + 1 if n else 0], marginals,
             )  # fmt: skip
             if found[3] != GAVE_UP:
                 return found
+            if skips:
+                # The active set cannot start from facets.
+                slots, additional_slots, weights = slots[:0], additional_slots[:0], weights[:0]
         if most <= n_calls:
             continue
         is_last = most >= limit[0]
