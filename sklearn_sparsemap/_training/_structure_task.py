@@ -41,7 +41,8 @@ _OUT = types.Tuple([FLOATS_OUT, FLOATS_2D_OUT])
 def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targets, tol, memory, cuts, out):
     """Compute the weighted losses of ranges of samples, and their gradients.
 
-    A limit of 0 in the memory stops the call; results are then incomplete.
+    A limit of 0 in the memory stops the call, and so does a sample for which a solver should be compiled; results are
+    then incomplete.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targ
     for r in range(cuts.shape[0] - 1):
         own = sums[r]
         for i in range(cuts[r], cuts[r + 1]):
-            if memory.limit[0] == 0:
+            if memory.limit[0] == 0 or memory.later[1] != 0:
                 return
             first, last = targets.row_ptr[i] * n_outputs, targets.row_ptr[i + 1] * n_outputs
             residual = residuals[first:last]
@@ -232,8 +233,19 @@ class StructureTask(Task):
     def loss_gradient(self, scores, additional, n_jobs):
         targets, memory, cuts = self._of_all_samples
         residuals = scores if self.overwrites_scores else np.array(scores, order="C")
-        out = residuals.reshape(-1)
         additional = readonly(additional + targets.mask)
+        before = None if self.inference.is_ready else residuals.copy()
+        sums = self._sums(residuals.reshape(-1), additional, targets, memory, cuts, n_jobs)
+        if memory.later[1]:
+            # Again from the start, so that no warm start depends on the order in which threads stopped.
+            self.inference.prepare(memory)
+            memory.counts[:] = 0
+            residuals[...] = before
+            sums = self._sums(residuals.reshape(-1), additional, targets, memory, cuts, n_jobs)
+        return sums[:, 0].sum(), residuals, sums[:, 2:].sum(axis=0), int(sums[:, 1].sum())
+
+    def _sums(self, out, additional, targets, memory, cuts, n_jobs):
+        """Return the sums of ranges of samples; see `_residuals_of_ranges`."""
         sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
         over_ranges(
             lambda start, stop: _residuals_of_ranges(
@@ -245,9 +257,7 @@ class StructureTask(Task):
             _COST_PER_CALL,
             limit=memory.limit,
         )  # fmt: skip
-        if memory.later[1]:
-            self.inference.prepare(memory)
-        return sums[:, 0].sum(), residuals, sums[:, 2:].sum(axis=0), int(sums[:, 1].sum())
+        return sums
 
     def _problems(self, scores, additional):
         n = len(self.row_ptr) - 1

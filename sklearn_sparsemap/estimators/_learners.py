@@ -212,10 +212,10 @@ class LBFGSLearner(Learner):
 
     def run(self, on_iteration, task=None, max_iter=None):
         """Minimise the loss of a task from the current model; by default the learner's task, after a warm-up."""
-        if task is None:
-            task, max_iter = self.task, self.max_iter
-            if task.sequential and task.has_kinks and not self._model.additional.any():
-                self._warm_up()
+        is_first = task is None
+        if is_first:
+            task = self.task
+            max_iter = self.max_iter
         X, merged = self.X.values, None
         # Without a penalty, the weights of equal columns need not be equal.
         if self.alpha > 0.0 and sparse.issparse(X):
@@ -225,6 +225,9 @@ class LBFGSLearner(Learner):
         objective = BatchObjective(
             task, X, self._model, alpha=self.alpha, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs
         )
+        is_at_zero = is_first and task.sequential and not self._model.additional.any()
+        if is_at_zero and task.has_kinks and not objective.is_small_with_kinks:
+            self._warm_up()
 
         def after_iteration(model, loss):
             self._model, self._merged = model, merged

@@ -63,8 +63,9 @@ MEMORY = by_address(
 _MAX_ITER = 1000
 # Calls of the oracle by the active set, in place of another solver, from which on it is worth to compile that solver.
 _WORTH_COMPILING = 100
-# Visits after which the active set is tried again for a sample that the other solver solves.
-_VISITS = 8
+# Visits after which the active set is tried again for a sample that the other solver solves, and the number of
+# structures from which on it is not.
+_VISITS, _FEW_STRUCTURES = 8, 6
 # Maximum number of stored structures of a sample, and the maximum if the first one would take more than this memory, in
 # bytes. More take memory, and warm starts are hardly better: with 8 in place of 16, epochs take the same time.
 _MAX_STORED, _MAX_STORED_OF_MANY, _MANY_BYTES = 16, 8, 2**22
@@ -120,6 +121,18 @@ def _remember_arcs(memory, i, slots, additional_slots):
         memory.slots[memory.slot_start[i] + r] = slots[r, 0]
         memory.additional[memory.additional_start[i] + r] = additional_slots[r, 0]
     memory.n_facets[i] = n
+
+
+@kernel
+def _count_visit(memory, i, n_slots):
+    """Count a visit in which the specialised solver solved sample `i`, or let the active set try again.
+
+    A flow along paths of `n_slots` parts that has n arcs mixes about n - n_slots of them. If these are many, the active
+    set would be slow.
+    """
+    n_visits = max(-memory.counts[i], 0) + 1
+    tries_again = n_visits >= _VISITS and memory.n_facets[i] < n_slots + _FEW_STRUCTURES
+    memory.counts[i] = 0 if tries_again else -n_visits
 
 
 @kernel
@@ -240,10 +253,8 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
     else:
         if remembers:
             if status == BY_FACETS:
-                memory.counts[i] = memory.counts[i] - 1 if -_VISITS < memory.counts[i] <= 0 else -1
-                if memory.counts[i] == -_VISITS:
-                    memory.counts[i] = 0
                 _remember_arcs(memory, i, slots, additional_slots)
+                _count_visit(memory, i, n_slots)
             else:
                 _remember(memory, i, slots, additional_slots, weights, weights.shape[0])
         # Rows of facets have additional parts if they are arcs with flow.

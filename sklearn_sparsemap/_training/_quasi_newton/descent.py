@@ -48,7 +48,10 @@ _GAIN_BETWEEN_KINKS = 1e-2
 # The bundle method stops if its model promises a gain of less than (`_CLOSE` tol)^2, relative to the loss, because near
 # a minimum the objective grows with the square of the gradient. At the default tol, the loss is then within about 1e-4
 # of the minimum, which no held-out score shows.
-_CLOSE = 5.0
+_CLOSE = 10.0
+
+# At a smaller tol, L-BFGS continues from the minimum of the bundle method.
+_ROUGH = 1e-3
 
 # A step with the function's value and slope.
 Point = namedtuple("Point", ["step", "value", "slope"])
@@ -92,9 +95,17 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
         start = objective.pack(model)
         # The next vectors use the memory of the model.
         del model
+        n_iter, message, metric = 0, "", None
+        if objective.is_small_with_kinks:
+            metric = objective.curvatures()
+            bundle = _Bundle(objective, after_iteration, max_iter, metric)
+            start, value, message = bundle.minimize(start, max(tol, _ROUGH))
+            if bundle.is_stopped or message or tol >= _ROUGH:
+                return objective.unpack(start), value, message
+            n_iter = bundle.n_calls
         descent = Descent(objective.loss_gradient, start, objective.n_jobs, has_kinks)
         del start
-        n_iter, values, slopes, started_at, failed_at, message, at_kink = 0, [], [], np.inf, np.inf, "", False
+        values, slopes, started_at, failed_at, at_kink = [], [], np.inf, np.inf, False
         while np.isfinite(descent.value) and descent.largest > tol:
             if n_iter >= max_iter:
                 message = "it reached max_iter"
@@ -126,14 +137,41 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
             descent.forget()
         x, value, largest = descent.x, descent.value, descent.largest
         if at_kink:
-            x, value, largest, message = minimize_bundle(
-                objective.loss_gradient, x, objective.penalised, alpha=objective.alpha, tol=tol,
-                gap=(_CLOSE * tol) ** 2, most_calls=max_iter - n_iter,
-                after_step=lambda x, value: bool(after_iteration(objective.unpack(x.copy()), float(value))),
-            )  # fmt: skip
-        if message:
-            message = f"{message}; the largest entry of the gradient is {largest:.1e}, tol is {tol:.1e}"
+            bundle = _Bundle(objective, after_iteration, max_iter - n_iter, metric)
+            x, value, message = bundle.minimize(x, tol)
+        elif message:
+            message = _explain(message, largest, tol)
         return objective.unpack(x), value, message
+
+
+def _explain(message, largest, tol):
+    return f"{message}; the largest entry of the gradient is {largest:.1e}, tol is {tol:.1e}"
+
+
+class _Bundle:
+    """A run of the bundle method on an objective; see `minimize_lbfgs` for the parameters."""
+
+    def __init__(self, objective, after_iteration, max_calls, metric):
+        self._objective, self._after_iteration = objective, after_iteration
+        self._max_calls, self._metric = max_calls, metric
+        self.n_calls, self.is_stopped = 0, False
+
+    def minimize(self, x, tol):
+        """Return the minimum from `x`, the objective there, and the reason for a failure."""
+        objective = self._objective
+        x, value, largest, message = minimize_bundle(
+            self._loss_gradient, x, objective.penalised, alpha=objective.alpha, tol=tol, gap=(_CLOSE * tol) ** 2,
+            most_calls=self._max_calls, after_step=self._after_step, metric=self._metric,
+        )  # fmt: skip
+        return x, value, _explain(message, largest, tol) if message else ""
+
+    def _loss_gradient(self, point):
+        self.n_calls += 1
+        return self._objective.loss_gradient(point)
+
+    def _after_step(self, x, value):
+        self.is_stopped = bool(self._after_iteration(self._objective.unpack(x.copy()), float(value)))
+        return self.is_stopped
 
 
 def _has_stalled(values, slopes):
