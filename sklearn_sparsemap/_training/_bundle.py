@@ -20,7 +20,9 @@ _SERIOUS, _VERY_GOOD = 0.1, 0.5
 _PLANE_BYTES = 64 * 2**20
 _MIN_PLANES, _MAX_PLANES = 20, 200
 # Weight of the quadratic term, relative to the metric, at which a step must promise no gain before the method stops.
-_WEAK = 0.1
+_WEAK = 0.01
+# Objective below which the promised gain is compared with this, not with the objective.
+_SMALL = 0.01
 # Smallest weight of the quadratic term, which keeps the division by it finite.
 _SMALLEST_PROXIMITY = 1e-10
 # Predicted gains up to this, relative to the loss, are rounding errors.
@@ -181,6 +183,7 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
         proximity = max(float(np.linalg.norm(gradient)), _SMALLEST_PROXIMITY)
     strengths = alpha * penalised
     run, largest_error, n_calls, noted, noted_at = 0, np.inf, 1, value, 1
+    was_short = True
     while True:
         # The step to the minimum of the model is computed from the dual problem, whose variables are the multipliers.
         curvature = proximity * metric + strengths
@@ -199,10 +202,10 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
         known = alpha > 0.0 and np.abs(slope[~penalised]).max(initial=0.0) <= tol
         if known and error + slope[penalised] @ slope[penalised] / (2.0 * alpha) <= gap * scale:
             return x, value, largest, ""
-        if gap > _NOTHING and promised <= gap * scale:
-            if not has_metric or proximity <= _WEAK:
+        if gap > _NOTHING and promised <= gap * max(_SMALL, abs(value)):
+            if not has_metric or not was_short or proximity <= _WEAK:
                 return x, value, largest, ""
-            # A longer step may promise more.
+            # The last step gained all that the model promised, so a longer one may gain more.
             proximity = max(0.3 * proximity, _WEAK)
             continue
         if noted - value > _IDLE_GAIN * tol * scale:
@@ -221,6 +224,7 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
         gain = max(value - new_value, -(new_slope @ step))
         before = proximity
         wanted = 2.0 * proximity * (1.0 - gain / promised)
+        was_short = gain >= _VERY_GOOD * promised
         if gain >= _SERIOUS * promised:
             planes.errors = np.maximum(planes.errors + new_loss - loss - planes.held @ step, 0.0)
             x, value, loss = point, new_value, new_loss

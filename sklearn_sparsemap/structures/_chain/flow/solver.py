@@ -18,8 +18,9 @@ from .start import add_candidates, are_allowed, first_candidates, link_arcs, pla
 _LONG = 100
 # Maximum number of rounds. Chains that converge need up to half as many.
 _MAX_ROUNDS = 600
-# Maximum number of rounds from the forest of similar scores, after which a guess is likely to be nearer.
-_MAX_WARM_ROUNDS = 40
+# Maximum number of rounds from the forest of similar scores. Most need fewer than ten; a guess needs more than those
+# that need many.
+_MAX_WARM_ROUNDS = 300
 
 
 @kernel
@@ -187,9 +188,7 @@ def chain_flow_solver(
         tied = _independent_steps(chain, marginals)
     else:
         n_warm = warm_slots.shape[0]
-        tied, n_iter, is_solved = _solve(
-            chain, forest, warm_slots.reshape(n_warm), warm_additional.reshape(n_warm)
-        )
+        tied, n_iter, is_solved = _solve(chain, forest, warm_slots.reshape(n_warm), warm_additional.reshape(n_warm))
         for t in range(n_steps):
             for i in range(n_states):
                 marginals[t * n_states + i] = max(forest.u[t * chain.width + i], 0.0)
