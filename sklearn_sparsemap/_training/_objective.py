@@ -327,10 +327,9 @@ class BatchObjective(Objective):
         return np.repeat([True, False, True], [self.n_coefs, m, self.n_additional])
 
     @property
-    def is_small_with_kinks(self):
-        """Whether the bundle method is the faster one from the start, because the loss has kinks and few weights."""
-        task = self.task
-        return task.sequential and task.has_kinks and len(self.penalised) <= _FEW_WEIGHTS
+    def has_few_weights(self):
+        """Whether the bundle method compares gradients in less time than it saves by fewer evaluations."""
+        return self.n_coefs + self.shape[1] + self.n_additional <= _FEW_WEIGHTS
 
     def curvatures(self):
         """Return bounds of the second derivatives of the loss in each weight, if its scores alone changed.

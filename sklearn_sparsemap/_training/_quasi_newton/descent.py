@@ -63,7 +63,7 @@ def _thread_pools():
     return ThreadpoolController()
 
 
-def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
+def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration, by_bundle=False):
     """Minimise by L-BFGS, and at kinks by a bundle method.
 
     SparseMAP losses are smooth in the scores, but not in the additional scores. When L-BFGS stalls at a kink, a bundle
@@ -81,6 +81,9 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
     after_iteration : callable
         Called with the model and the objective's value after each iteration; True stops.
 
+    by_bundle : bool, default=False
+        Whether to begin with the bundle method, for a start at kinks. L-BFGS goes on if `tol` is small.
+
     Returns
     -------
     model : LinearModel
@@ -95,9 +98,9 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
         start = objective.pack(model)
         # The next vectors use the memory of the model.
         del model
-        n_iter, message, metric = 0, "", None
-        if objective.is_small_with_kinks:
-            metric = objective.curvatures()
+        n_iter, message = 0, ""
+        metric = objective.curvatures() if has_kinks and objective.has_few_weights else None
+        if by_bundle:
             bundle = _Bundle(objective, after_iteration, max_iter, metric)
             start, value, message = bundle.minimize(start, max(tol, _ROUGH))
             if bundle.is_stopped or message or tol >= _ROUGH:

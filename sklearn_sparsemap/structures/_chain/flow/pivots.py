@@ -17,8 +17,8 @@ from .pricing import price_backward, price_forward, price_of
 # After this number of removals, plus one for each node, a layer may remove arcs in every second round only, later in
 # every third, and so on, at random. Otherwise neighbours can force each other to repeat their pivots forever.
 _PATIENCE = 6
-# After so many rounds, a random half of the layers rests in each round. Otherwise neighbours that change at the same time
-# can undo each other's pivots for hundreds of rounds.
+# After so many rounds, a random half of the layers rests in each round. Otherwise neighbours that change at the same
+# time can undo each other's pivots for hundreds of rounds.
 _LIVELY_ROUNDS = 12
 _WORTHWHILE = 1e-12  # least price worth a pivot, relative to the scale of the scores
 

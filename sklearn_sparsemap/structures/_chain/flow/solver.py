@@ -84,9 +84,14 @@ def _improve(chain, forest, candidates, prices, most_rounds):
     n_removals = np.zeros(chain.n_steps, np.int64)
     n_rounds = np.int64(0)
     is_solved = False
+    n_candidates = np.int64(0)
+    for t in range(chain.n_steps):
+        n_candidates += candidates.counts[t]
     while n_rounds < most_rounds and not is_solved:
         n_rounds += pivot(chain, forest, candidates, prices, n_removals, most_rounds - n_rounds)
         is_solved = True
+        if n_candidates == chain.n_steps * chain.n_states:
+            break
         tolerance = tolerance_of(chain, forest)
         price_forward(chain, forest, every, prices, 0.0)
         price_backward(chain, forest, every, prices, 0.0)
