@@ -48,7 +48,7 @@ _GAIN_BETWEEN_KINKS = 1e-2
 # The bundle method stops if its model promises a gain of less than (`_CLOSE` tol)^2, relative to the loss, because near
 # a minimum the objective grows with the square of the gradient. At the default tol, the loss is then within about 1e-4
 # of the minimum, which no held-out score shows.
-_CLOSE = 10.0
+_CLOSE = 7.0
 
 # At a smaller tol, L-BFGS continues from the minimum of the bundle method.
 _ROUGH = 1e-3
