@@ -33,10 +33,10 @@ rng = np.random.default_rng(0)
 
 
 def record(n_seconds=240):
-    """Return the channels of a recording (20 n_seconds, 3), and the activity in each second."""
+    """Return the channels of a recording, and the activity in each second."""
     labels = []
     while len(labels) < n_seconds:
-        others = [name for name in ACTIVITIES if name != (labels[-1] if labels else None)]
+        others = [name for name in ACTIVITIES if name not in labels[-1:]]
         labels += [str(rng.choice(others))] * int(rng.integers(8, 40))
     labels = labels[:n_seconds]
     channels = []
@@ -45,7 +45,8 @@ def record(n_seconds=240):
         times = np.arange(RATE) / RATE + rng.uniform()
         wave = np.sin(2.0 * np.pi * frequency * rng.normal(1.0, 0.25) * times)
         own = wave[:, None] * strengths * rng.lognormal(0.0, 0.5, size=3)
-        channels.append(own + rng.normal(scale=0.3 + 0.7 * (rng.uniform() < 0.2), size=own.shape))
+        noise = rng.choice([0.3, 1.0], p=[0.8, 0.2])
+        channels.append(own + rng.normal(scale=noise, size=own.shape))
     return np.vstack(channels), np.array(labels)
 
 
@@ -74,7 +75,8 @@ def features(channels):
 
 
 scaler = StandardScaler().fit(np.vstack([features(channels) for channels in raw]))
-X, X_test = ([scaler.transform(features(channels)) for channels in part] for part in (raw, raw_test))
+X = [scaler.transform(features(channels)) for channels in raw]
+X_test = [scaler.transform(features(channels)) for channels in raw_test]
 
 # %%
 # Models
@@ -87,7 +89,9 @@ models = {
     "each second by itself": StructuredSparseMAPClassifier(),
     "chain": StructuredSparseMAPClassifier("chain"),
     "chain, crf": StructuredSparseMAPClassifier("chain", "crf"),
-    "segments, crf": StructuredSparseMAPClassifier(Segmentation(10, open_ended=True), "crf"),
+    "segments, crf": StructuredSparseMAPClassifier(
+        Segmentation(10, open_ended=True), "crf"
+    ),
 }
 predicted = {}
 for name, model in models.items():
@@ -129,7 +133,9 @@ true_spans = [spans_of(labels) for labels in y_test]
 for name, found in predicted.items():
     spans = [spans_of(labels) for labels in found]
     right = flat_accuracy_score(y_test, found)
-    print(f"{name:24}{right:15.2f}{sum(map(len, spans)):10}{parts_f1_score(true_spans, spans):16.2f}")
+    number = sum(map(len, spans))
+    f1 = parts_f1_score(true_spans, spans)
+    print(f"{name:24}{right:15.2f}{number:10}{f1:16.2f}")
 print(f"{'true':24}{'':15}{sum(map(len, true_spans)):10}")
 
 # %%
@@ -138,14 +144,18 @@ print(f"{'true':24}{'':15}{sum(map(len, true_spans)):10}")
 # One recording, its activities, and those that are found.
 
 colors = dict(zip(ACTIVITIES, ["0.85", "tab:green", "tab:orange", "tab:red"]))
-rows = {"true": y_test[0], **{name: found[0] for name, found in predicted.items()}}
-figure, (top, bottom) = plt.subplots(2, 1, figsize=(9, 4.5), sharex=True, layout="constrained")
+rows = {"true": y_test[0]}
+for name, found in predicted.items():
+    rows[name] = found[0]
+figure, (top, bottom) = plt.subplots(
+    2, 1, figsize=(9, 4.5), sharex=True, layout="constrained"
+)
 seconds = np.arange(len(raw_test[0])) / RATE
 top.plot(seconds, raw_test[0][:, 2], linewidth=0.4, color="0.3")
 top.set_ylabel("third channel")
 for place, labels in enumerate(rows.values()):
     for first, end, activity in spans_of(np.asarray(labels)):
-        bottom.barh(place, end - first, left=first, height=0.8, color=colors[activity])
+        bottom.barh(place, end - first, left=first, color=colors[activity])
 bottom.set_yticks(range(len(rows)), rows)
 bottom.invert_yaxis()
 bottom.set_xlabel("seconds")

@@ -234,30 +234,28 @@ class StructureTask(Task):
         targets, memory, cuts = self._of_all_samples
         residuals = scores if self.overwrites_scores else np.array(scores, order="C")
         additional = readonly(additional + targets.mask)
-        before = None if self.inference.is_ready else residuals.copy()
-        sums = self._sums(residuals.reshape(-1), additional, targets, memory, cuts, n_jobs)
-        if memory.later[1]:
+        _, solvers = self.inference.arguments
+        before = None if solvers.is_ready else residuals.copy()
+        out = residuals.reshape(-1)
+        while True:
+            sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
+            over_ranges(
+                lambda start, stop, sums=sums: _residuals_of_ranges(
+                    loss_of_target, *self.inference.arguments, self.form, additional, targets, self.accuracy, memory,
+                    cuts[start : stop + 1], (out, sums[start:stop]),
+                ),
+                self.n_outputs * np.diff(self.row_ptr[cuts]),
+                n_jobs,
+                _COST_PER_CALL,
+                limit=memory.limit,
+            )  # fmt: skip
+            if not memory.later[1]:
+                break
             # Again from the start, so that no warm start depends on the order in which threads stopped.
             self.inference.prepare(memory)
             memory.counts[:] = 0
             residuals[...] = before
-            sums = self._sums(residuals.reshape(-1), additional, targets, memory, cuts, n_jobs)
         return sums[:, 0].sum(), residuals, sums[:, 2:].sum(axis=0), int(sums[:, 1].sum())
-
-    def _sums(self, out, additional, targets, memory, cuts, n_jobs):
-        """Return the sums of ranges of samples; see `_residuals_of_ranges`."""
-        sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
-        over_ranges(
-            lambda start, stop: _residuals_of_ranges(
-                loss_of_target, *self.inference.arguments, self.form, additional, targets, self.accuracy, memory,
-                cuts[start : stop + 1], (out, sums[start:stop]),
-            ),
-            self.n_outputs * np.diff(self.row_ptr[cuts]),
-            n_jobs,
-            _COST_PER_CALL,
-            limit=memory.limit,
-        )  # fmt: skip
-        return sums
 
     def _problems(self, scores, additional):
         n = len(self.row_ptr) - 1

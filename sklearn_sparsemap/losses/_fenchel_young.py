@@ -236,11 +236,6 @@ class Inference:
         is_closed_form = self._own is not None and self._own.before is always
         self.arguments = self._oracle, solvers_of(self._own, self._by_structures, is_closed_form)
 
-    @property
-    def is_ready(self):
-        """Whether kernels have the specialised solver, or there is none."""
-        return self.arguments[1].is_ready != 0
-
     def prepare(self, memory):
         """Give kernels the specialised solver from now on; reset the flags of the memory."""
         memory.later[:] = 0

@@ -100,12 +100,21 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration, by_bundl
         del model
         n_iter, message = 0, ""
         metric = objective.curvatures() if has_kinks and objective.has_few_weights else None
+        stops = []
+
+        def after_step(x, value):
+            stops.append(bool(after_iteration(objective.unpack(x.copy()), float(value))))
+            return stops[-1]
+
         if by_bundle:
-            bundle = _Bundle(objective, after_iteration, max_iter, metric)
-            start, value, message = bundle.minimize(start, max(tol, _ROUGH))
-            if bundle.is_stopped or message or tol >= _ROUGH:
-                return objective.unpack(start), value, message
-            n_iter = bundle.n_calls
+            rough = max(tol, _ROUGH)
+            start, value, largest, message = minimize_bundle(
+                objective.loss_gradient, start, objective.penalised, alpha=objective.alpha, tol=rough,
+                gap=(_CLOSE * rough) ** 2, most_calls=max_iter, after_step=after_step, metric=metric,
+            )  # fmt: skip
+            if message or tol >= _ROUGH or any(stops):
+                return objective.unpack(start), value, _explain(message, largest, rough)
+            n_iter = len(stops)
         descent = Descent(objective.loss_gradient, start, objective.n_jobs, has_kinks)
         del start
         values, slopes, started_at, failed_at, at_kink = [], [], np.inf, np.inf, False
@@ -140,41 +149,16 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration, by_bundl
             descent.forget()
         x, value, largest = descent.x, descent.value, descent.largest
         if at_kink:
-            bundle = _Bundle(objective, after_iteration, max_iter - n_iter, metric)
-            x, value, message = bundle.minimize(x, tol)
-        elif message:
-            message = _explain(message, largest, tol)
-        return objective.unpack(x), value, message
+            x, value, largest, message = minimize_bundle(
+                objective.loss_gradient, x, objective.penalised, alpha=objective.alpha, tol=tol,
+                gap=(_CLOSE * tol) ** 2, most_calls=max_iter - n_iter, after_step=after_step, metric=metric,
+            )  # fmt: skip
+        return objective.unpack(x), value, _explain(message, largest, tol)
 
 
 def _explain(message, largest, tol):
-    return f"{message}; the largest entry of the gradient is {largest:.1e}, tol is {tol:.1e}"
-
-
-class _Bundle:
-    """A run of the bundle method on an objective; see `minimize_lbfgs` for the parameters."""
-
-    def __init__(self, objective, after_iteration, max_calls, metric):
-        self._objective, self._after_iteration = objective, after_iteration
-        self._max_calls, self._metric = max_calls, metric
-        self.n_calls, self.is_stopped = 0, False
-
-    def minimize(self, x, tol):
-        """Return the minimum from `x`, the objective there, and the reason for a failure."""
-        objective = self._objective
-        x, value, largest, message = minimize_bundle(
-            self._loss_gradient, x, objective.penalised, alpha=objective.alpha, tol=tol, gap=(_CLOSE * tol) ** 2,
-            most_calls=self._max_calls, after_step=self._after_step, metric=self._metric,
-        )  # fmt: skip
-        return x, value, _explain(message, largest, tol) if message else ""
-
-    def _loss_gradient(self, point):
-        self.n_calls += 1
-        return self._objective.loss_gradient(point)
-
-    def _after_step(self, x, value):
-        self.is_stopped = bool(self._after_iteration(self._objective.unpack(x.copy()), float(value)))
-        return self.is_stopped
+    """Return the reason for a failure with figures; empty if there is none."""
+    return message and f"{message}; the largest entry of the gradient is {largest:.1e}, tol is {tol:.1e}"
 
 
 def _has_stalled(values, slopes):
