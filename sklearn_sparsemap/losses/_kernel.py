@@ -64,8 +64,8 @@ _MAX_ITER = 1000
 # Calls of the oracle by the active set, in place of another solver, from which on it is worth to compile that solver.
 _WORTH_COMPILING = 100
 # Visits after which the active set is tried again for a sample that the other solver solves, and the number of
-# structures from which on it is not.
-_VISITS, _FEW_STRUCTURES = 8, 6
+# structures from which on it is not; smaller values keep taggers of sentences at the slower solver.
+_VISITS, _FEW_STRUCTURES = 8, 48
 # Maximum number of stored structures of a sample, and the maximum if the first one would take more than this memory, in
 # bytes. More take memory, and warm starts are hardly better: with 8 in place of 16, epochs take the same time.
 _MAX_STORED, _MAX_STORED_OF_MANY, _MANY_BYTES = 16, 8, 2**22
