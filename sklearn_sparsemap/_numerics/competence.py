@@ -32,7 +32,7 @@ Solvers = namedtuple("Solvers", ["competence", "own", "by_structures", "few_part
 SOLVERS = by_address([COMPETENCE, SOLVER, SOLVER, types.int64, types.int64], Solvers)
 
 # Rounds of the specialised solver if it is called at once.
-_ROUNDS_AT_ONCE = 100
+_ROUNDS_AT_ONCE = 600
 
 
 def as_competence(function):
@@ -67,7 +67,7 @@ def solve(oracle, solvers, problem, goal, warm, marginals, skips):
     solvers : Solvers
     problem, goal, warm : tuples
         (scores, additional, dims, sizes), (aim, tol, limit) and (warm_slots, warm_additional, warm_weights); see
-        `solver.py`.
+        `solver.py`. Facets if it skips, otherwise structures.
     marginals : array of shape (n_parts,)
         Output.
     skips : bool
@@ -100,16 +100,24 @@ def solve(oracle, solvers, problem, goal, warm, marginals, skips):
         # Another thread can end calls by `limit` only. It does not count the earlier calls, so these must be few.
         heeds = is_last and (is_own or 100 * n_calls <= limit[0])
         # The specialised solver cannot start from structures.
-        n_warm = 0 if is_own and is_ready else weights.shape[0]
+        n_warm = slots.shape[0]
+        if is_own and is_ready and not skips:
+            n_warm = 0
+        n_weights = weights.shape[0] if n_warm > 0 else 0
         # One call for both solvers, because each takes long to compile.
         solver = solvers.own if is_own else solvers.by_structures
         new_slots, new_additional, new_weights, status, objective, gap, n_iter = solver(
             oracle, scores, additional, dims, sizes, aim, tol, limit if heeds else part, slots[:n_warm],
-            additional_slots[:n_warm], weights[:n_warm], marginals,
+            additional_slots[:n_warm], weights[:n_weights], marginals,
         )  # fmt: skip
         if status == GAVE_UP:
             most = np.int64(ALL)
             asks = False
+            if skips:
+                # The active set cannot start from facets.
+                slots = slots[:0]
+                additional_slots = additional_slots[:0]
+                weights = weights[:0]
             continue
         slots = new_slots
         additional_slots = new_additional

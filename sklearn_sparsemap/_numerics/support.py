@@ -113,7 +113,8 @@ def score(scores, additional, slots, additional_slots):
 @kernel
 def _product_of_counts(a, b):
     """Return the inner product of the part counts of two structures, whose slots are sorted."""
-    total, t = np.int64(0), np.int64(0)
+    total = np.int64(0)
+    t = np.int64(0)
     for part in a:
         while t < b.shape[0] and b[t] < part:
             t += 1
