@@ -1,6 +1,6 @@
-"""Flat training data, and the weights of a linear model.
+"""Flat training data: gold structures, features and weights of samples for kernels.
 
-Used by `_training/_group_lasso`, `_training/_online` and `estimators`.
+Used by `_training/_online`.
 """
 
 from collections import namedtuple
@@ -31,7 +31,6 @@ from .._core.jit import (
 )
 from .._core.offsets import size_of
 from .._core.ragged import RaggedArray
-from .._core.validation import check_matrix
 from .._numerics.competence import SOLVERS
 from .._numerics.loops import Problems, map_range
 from ..losses._kernel import GOLD, LOSS_FORM, MEMORY, Gold, Target, join_gold, loss_of_sample
@@ -156,83 +155,6 @@ def _loss_of_target(oracle, solvers, form, targets, scores, additional, tol, mem
 
 
 loss_of_target = Entry(_loss_of_target, _LOSS_SIGNATURE)
-
-
-class LinearModel:
-    """The weights of a linear model of scores.
-
-    The scores of a sample with features X_i are ``X_i @ coef + intercept``; the additional scores are the same for
-    all samples. Files hold a model by the names of its attributes; see `estimators/_state/plain.py`. `conformal` and
-    `inspection` read these, too.
-
-    Attributes
-    ----------
-    coef : array or CSR of shape (n_features, n_outputs)
-    intercept : array of shape (n_outputs,)
-    additional : array of shape (n_additional,)
-        Additional scores, flat and joined as in structures/_base.py.
-    """
-
-    def __init__(self, coef, intercept, additional):
-        self.coef, self.intercept, self.additional = coef, intercept, additional
-
-    @classmethod
-    def zeros(cls, n_features, n_outputs, n_additional, *, sparse_coef=False, dtype=np.float64):
-        """Return a start of training, whose dense `coef` is read-only and takes no memory."""
-        shape = n_features, n_outputs
-        coef = sparse.csr_array(shape, dtype=dtype) if sparse_coef else np.broadcast_to(np.zeros((), dtype), shape)
-        return cls(coef, np.zeros(n_outputs, dtype), np.zeros(n_additional, dtype))
-
-    @property
-    def sizes(self):
-        """Numbers of features, of outputs and of additional scores.
-
-        Raises
-        ------
-        ValueError
-            If the shapes of the arrays do not match.
-        """
-        n_outputs = len(self.intercept)
-        axes = self.coef.ndim, self.intercept.ndim, self.additional.ndim
-        if axes != (2, 1, 1) or self.coef.shape[1] != n_outputs:
-            raise ValueError(f"coef_ has shape {self.coef.shape[::-1]}, but intercept_ {self.intercept.shape}")
-        return self.coef.shape[0], n_outputs, len(self.additional)
-
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-        # The state may come from a damaged file.
-        check_matrix(self.coef, "coef_")
-        self.sizes  # noqa: B018
-
-    @property
-    def dtype(self):
-        """The type of all weights."""
-        return self.coef.dtype
-
-    def astype(self, dtype):
-        """Return the model with weights of a type; the model itself if it already has this type."""
-        arrays = self.coef, self.intercept, self.additional
-        return self if self.coef.dtype == dtype else LinearModel(*(array.astype(dtype) for array in arrays))
-
-    def dense(self):
-        """Return the model with dense `coef`."""
-        if not sparse.issparse(self.coef):
-            return self
-        return LinearModel(self.coef.toarray(), self.intercept, self.additional)
-
-    def copy(self):
-        return LinearModel(self.coef.copy(), self.intercept.copy(), self.additional.copy())
-
-    def penalty(self, alpha):
-        """Return ``alpha/2 |w|^2`` over all weights except the intercept."""
-        return 0.5 * alpha * (squared_norm(self.coef) + squared_norm(self.additional))
-
-
-def squared_norm(array):
-    """Return the sum of squares, as float64."""
-    if array.dtype == np.float64:
-        return float(np.vdot(array, array))
-    return float(np.einsum("i,i->", *[array.ravel()] * 2, dtype=np.float64))
 
 
 def encode_gold(structure, layout, n_outputs, codes):
@@ -404,3 +326,12 @@ def begins_of_pieces(rows, cuts):
     if len(cuts):
         _cut_rows(rows.indices, rows.indptr, readonly(cuts, np.int64), begins[1:-1])
     return readonly(begins, np.int64)
+
+
+def __getattr__(name):
+    """Return a class that pickles of earlier versions look for here."""
+    if name == "LinearModel":
+        from .score_models import LinearModel
+
+        return LinearModel
+    raise AttributeError(name)

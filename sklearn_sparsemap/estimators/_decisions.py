@@ -29,8 +29,8 @@ from .._core.validation import (
     check_same_length,
     check_sample_weight,
 )
-from .._training._data import LinearModel
 from .._training._decision_task import DecisionTask
+from .._training.score_models import LinearModel
 from ..factors import FactorGraph
 from ..inference._decisions import check_values, decisions_of
 from ..losses._decisions import perturbed, spo_plus

@@ -15,12 +15,11 @@ from sklearn.model_selection import train_test_split
 
 from .._core.ragged import RaggedArray
 from .._training._columns import find_duplicates, find_scaled_duplicates
-from .._training._data import LinearModel
 from .._training._minibatch import LinearMinibatchOptimizer
 from .._training._objective import BatchObjective
 from .._training._online.optimizer import MiraOptimizer, OnlineOptimizer
 from .._training._quasi_newton.descent import minimize_lbfgs
-from .._training._scores import linear_scores
+from .._training.score_models import LinearModel
 from ..losses import LOSSES
 from ._failures import check_finite_loss, commit_if, warn_of_inference
 
@@ -280,7 +279,7 @@ class PartialLBFGSLearner(LBFGSLearner):
             if left < 1 or self._is_stopped:
                 break
             model = self.model()
-            scores = linear_scores(self.X.values, model, self.n_jobs)
+            scores = model.scores(self.X.values, self.n_jobs)
             message = super().run(on_iteration, self.task.linearized(scores, model.additional, self.n_jobs), left)
             if best - self.losses[-1] <= self.tol * max(1.0, abs(best)):
                 break

@@ -28,7 +28,6 @@ from ..._core.validation import (
     check_scores,
 )
 from ..._training._partial_task import PartialTask
-from ..._training._scores import linear_scores
 from ..._training._structure_task import UNKNOWN, StructureTask, object_array
 from ..._training._task import agreement_score
 from ...inference._graph.map import MAP_TIME_LIMIT
@@ -136,7 +135,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         """
         self = whole(self)
         structure, X = self._check_predict(X)
-        scores = linear_scores(X.values, self._learned.model, self.n_jobs)
+        scores = self._learned.model.scores(X.values, self.n_jobs)
         if structure.is_flat:
             return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
         task = self._task(X)
@@ -674,7 +673,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     def _predict_codes(self, task, X, model, known=None):
         """Return the predicted structures in the internal form."""
         if task.is_flat:
-            scores = linear_scores(X.values, model, self.n_jobs)
+            scores = model.scores(X.values, self.n_jobs)
             scores = scores if known is None else self._restrict(task, X, scores, known)
             return task.predict(scores, model.additional, self.n_jobs)
         if not X.indptr[-1]:
@@ -689,7 +688,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         They are divided by the temperature, except for MAP, and checked, because users edit models.
         """
         # Inference is in float64 for all types of weights.
-        scores = linear_scores(X.values, model, self.n_jobs)
+        scores = model.scores(X.values, self.n_jobs)
         additional = model.additional.astype(np.float64) + task.mask
         if argmax != "map":
             check_positive("temperature", self.temperature)

@@ -21,9 +21,9 @@ from ..._core.validation import (
     check_choice,
     check_parameters,
 )
-from ..._training._data import LinearModel
 from ..._training._partial_task import PartialTask
 from ..._training._task import agreement_score
+from ..._training.score_models import LinearModel
 from ...inference._batch import marginal_oracle_of
 from ...losses import LOSSES
 from ...structures import Structure

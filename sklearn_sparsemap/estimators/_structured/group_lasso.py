@@ -13,9 +13,9 @@ from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, ND
 from ..._core.moments import whole
 from ..._core.ragged import RaggedArray
 from ..._core.validation import N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, check_parameters
-from ..._training._data import LinearModel
 from ..._training._group_lasso.penalty import GroupPenalty
 from ..._training._group_lasso.solver import GroupLassoSolver
+from ..._training.score_models import LinearModel
 from ...losses import LOSSES
 from ...losses._fenchel_young import Inference
 from ...structures import Structure

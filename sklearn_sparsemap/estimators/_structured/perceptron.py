@@ -23,8 +23,8 @@ from ..._core.validation import (
     check_parameters,
 )
 from ..._training._curve import BoundedCurve, mean_of
-from ..._training._data import LinearModel
 from ..._training._online.groups import PAPER_SCHEDULE, GroupOptimizer
+from ..._training.score_models import LinearModel
 from ...losses import LOSSES
 from ...losses._fenchel_young import Inference
 from ...penalties import Groups
