@@ -25,7 +25,8 @@ from sklearn_sparsemap._training._columns import DuplicateColumns
 from sklearn_sparsemap._training._data import LinearModel
 from sklearn_sparsemap._training._online.pairs import COUNT, HEAD
 from sklearn_sparsemap.datasets import load_conll
-from sklearn_sparsemap.estimators._learners import new_optimizer, relative
+from sklearn_sparsemap.estimators._learners.epochs import new_optimizer
+from sklearn_sparsemap.estimators._strengths import relative
 from sklearn_sparsemap.features import TemplateVectorizer, chunking_templates
 from sklearn_sparsemap.metrics import span_f1_score
 

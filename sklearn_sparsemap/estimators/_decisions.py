@@ -38,9 +38,12 @@ from ..metrics import normalized_regret
 from ..structures import Structure
 from ..structures._pool import Pool
 from ._failures import restore_on_error
-from ._learners import LBFGSLearner, check_validation, hold_out, learn_online, relative
+from ._learners.epochs import learn_online
+from ._learners.held_out import check_validation, hold_out
+from ._learners.lbfgs import LBFGSLearner
 from ._monitor import Monitor, Progress, report
 from ._state.export import LearnedArraysMixin
+from ._strengths import relative
 from ._values import check_training, decide, mean_size, ridge, rows_of, structures_for
 
 if TYPE_CHECKING:

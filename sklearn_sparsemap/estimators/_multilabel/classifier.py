@@ -32,7 +32,8 @@ from ..._training._minibatch import MinibatchOptimizer
 from ..._training._network import Network
 from ...losses._labels import LABEL_LOSSES
 from .._failures import in_turn, restore_on_error
-from .._learners import check_validation, partial_fit_minibatch
+from .._learners.epochs import partial_fit_minibatch
+from .._learners.held_out import check_validation
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.fitted import FittedState
 from .adam import configure, max_epochs

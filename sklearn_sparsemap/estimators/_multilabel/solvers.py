@@ -14,9 +14,11 @@ from ..._core.blocks import dense
 from ..._training._minibatch import MinibatchOptimizer
 from ..._training._network import Network
 from ..._training.score_models import LinearModel
-from .._learners import LBFGSLearner, OnlineLearner, held_out_fraction, make_epoch, relative, total_variance
+from .._learners.epochs import OnlineLearner, make_epoch
+from .._learners.held_out import held_out_fraction
+from .._learners.lbfgs import LBFGSLearner
 from .._monitor import report
-from .._strengths import MIN_DECREASE, PATH, choose_strength, has_stalled, try_strengths
+from .._strengths import MIN_DECREASE, PATH, choose_strength, has_stalled, relative, total_variance, try_strengths
 from .adam import AUTO_HIDDEN, configure, max_epochs
 from .calibration import Calibration
 from .data import in_folds, strata_of

@@ -28,24 +28,13 @@ from ...inference._batch import marginal_oracle_of
 from ...losses import LOSSES
 from ...structures import Structure
 from .._failures import in_turn, restore_on_error
-from .._learners import (
-    LBFGSLearner,
-    PartialLBFGSLearner,
-    adjust_optimizer,
-    check_finite_weights,
-    check_validation,
-    hold_out,
-    learn_online,
-    new_optimizer,
-    partial_fit_minibatch,
-    relative,
-    rows_per_column,
-    total_variance,
-    weights_of_last_fit,
-    zero_weights,
-)
+from .._learners.epochs import adjust_optimizer, learn_online, new_optimizer, partial_fit_minibatch
+from .._learners.held_out import check_validation, hold_out
+from .._learners.initial import check_finite_weights, weights_of_last_fit, zero_weights
+from .._learners.lbfgs import LBFGSLearner, PartialLBFGSLearner
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.fitted import FittedState
+from .._strengths import relative, rows_per_column, total_variance
 from .data import check_features
 from .graph_builder import resolve_structure
 from .new_labels import add_labels

@@ -20,9 +20,12 @@ from ...losses import LOSSES
 from ...losses._fenchel_young import Inference
 from ...structures import Structure
 from .._failures import restore_on_error
-from .._learners import LBFGSLearner, Learner, relative, weights_of_last_fit
+from .._learners.initial import weights_of_last_fit
+from .._learners.lbfgs import LBFGSLearner
+from .._learners.learner import Learner
 from .._monitor import CallbackSupportMixin, Monitor, Progress, reporter, with_callbacks
 from .._state.fitted import FittedState
+from .._strengths import relative
 from .base import LinearStructuredModel
 from .graph_builder import resolve_structure
 from .groups import GroupsMixin, warn_of_scales

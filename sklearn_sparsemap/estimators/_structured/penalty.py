@@ -7,9 +7,10 @@ import numpy as np
 from ..._training._partial_task import PartialTask
 from ..._training._structure_task import UNKNOWN
 from .._failures import check_finite_loss
-from .._learners import LBFGSLearner, relative, zero_weights
+from .._learners.initial import zero_weights
+from .._learners.lbfgs import LBFGSLearner
 from .._monitor import report
-from .._strengths import Choice, choose_strength, has_stalled, nearest_to_usual, try_strengths
+from .._strengths import Choice, choose_strength, has_stalled, nearest_to_usual, relative, try_strengths
 
 # Strengths that are tried, as multiples of the usual one, the strongest first.
 _PATH = 10.0 ** np.arange(1, -3, -1)

@@ -5,7 +5,7 @@ from scipy import sparse
 
 from ..._training._online.pairs import COUNT
 from ..._training.score_models import LinearModel
-from .._learners import OnlineLearner
+from .._learners.epochs import OnlineLearner
 from .._state.fitted import FittedState
 
 
