@@ -3,6 +3,7 @@
     python benchmarks/streams.py                      # all models on the held-out streams
     python benchmarks/streams.py --development        # the streams on which the design was chosen
     python benchmarks/streams.py --models "flat crf" --changes sudden
+    python benchmarks/streams.py --windows            # other averages, on the streams of --development
 
 Each mini-batch is predicted before it is learned. A label depends linearly on ten features, with noise; that of a step
 of a chain also on the previous label. A stream changes in its middle:
@@ -14,6 +15,11 @@ of a chain also on the previous label. A stream changes in its middle:
 The columns are the accuracy over the last 20 batches before the (first) change; over the batches 8 to 12 after the
 (last) change is complete; and over the last 20 batches. SGDClassifier learns the steps of chains by themselves.
 `average=True` is the average over all steps.
+
+With `--windows`, the averages of `average="recent"` and `average=True` stand beside averages of the weights after each
+mini-batch (`average=False`): exponential ones, with a mean age of 5, 20 or 80 batches, and one over a window that
+doubles: it restarts at batches 1, 2, 4, 8 and so on, and until it is as long as a quarter of the stream, the former one
+predicts.
 """
 
 import argparse
@@ -157,6 +163,77 @@ def accuracies(model, kind, change, seed, settings, flat=False):
     return np.array(found)
 
 
+class Window:
+    """An average of the weights after each mini-batch.
+
+    Parameters
+    ----------
+    age : float or None
+        Mean age of the weights of an exponential average, in batches; None for a window that doubles.
+    """
+
+    def __init__(self, age):
+        self.age, self.total, self.weight, self.former, self.n = age, 0.0, 0.0, None, 0
+
+    def add(self, weights):
+        self.n += 1
+        if self.age is not None:
+            decay = self.age / (self.age + 1.0)
+            self.total, self.weight = decay * self.total + weights, decay * self.weight + 1.0
+            return
+        if self.n & (self.n - 1) == 0:
+            self.former = self.mean() if self.weight else weights
+            self.total, self.weight = 0.0, 0.0
+        self.total, self.weight = self.total + weights, self.weight + 1.0
+
+    def mean(self):
+        # A window that has just begun is noisier than the former one.
+        is_short = self.age is None and 2 * self.weight < self.n / 2
+        return self.former if is_short else self.total / self.weight
+
+
+WINDOWS = {"exponential, 5 batches": 5.0, "exponential, 20": 20.0, "exponential, 80": 80.0, "doubling": None}
+
+
+def compare_windows(loss, change, seed, settings):
+    """Return the accuracies on each mini-batch before it is learned, by average."""
+    models = {f"average={a!r}": StructuredSparseMAPClassifier(loss=loss, average=a) for a in ("recent", True, False)}
+    windows, found = {name: Window(age) for name, age in WINDOWS.items()}, {}
+    labels = [0, 1, 2] if change == "new labels" else [0, 1]
+    for number, (X, y) in enumerate(batches("flat", change, seed, **settings)):
+        for name, model in models.items():
+            if number:
+                found.setdefault(name, []).append(np.mean(model.predict(X) == y))
+            model.partial_fit(X, y, classes=labels)
+        for name, window in windows.items():
+            if number:
+                mean = window.mean()
+                found.setdefault(name, []).append(np.mean((X @ mean[:, :-1].T + mean[:, -1]).argmax(axis=1) == y))
+            window.add(np.column_stack([model.coef_, model.intercept_]))
+    return {name: np.array(curve) for name, curve in found.items()}
+
+
+def print_windows(settings, seeds):
+    """Print the accuracies of all averages, and record their means over the changes."""
+    print(f"{'loss':12}{'average':24}{'change':12}{'before, +10, end':>26}")
+    for loss in ("sparsemap", "crf"):
+        means = {}
+        for change in CHANGES:
+            curves = [compare_windows(loss, change, seed, settings) for seed in seeds]
+            for name in curves[0]:
+                values = [summary(own[name], change, settings["n_batches"]) for own in curves]
+                found = 100 * np.mean(values, axis=0)
+                means.setdefault(name, []).append(found)
+                print(f"{loss:12}{name:24}{change:12}" + "".join(f"{value:8.1f}" for value in found), flush=True)
+        ours = np.mean(means.pop("average='recent'"), axis=0)
+        for name, rows in means.items():
+            for own, theirs, measure in zip(ours, np.mean(rows, axis=0), ("before", "ten batches after", "end")):
+                results.record(
+                    f"streams: flat {loss}, development", "mean of five changes", f"accuracy, {measure}", own, "%",
+                    peer=name, theirs=theirs, seeds=len(seeds),
+                )  # fmt: skip
+
+
 def summary(curve, change, n_batches):
     """Return the accuracy before the change, ten batches after it, and at the end."""
     first, last, _ = stages(change, n_batches)
@@ -169,11 +246,16 @@ def main():
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--changes", nargs="+", choices=CHANGES, default=CHANGES)
     parser.add_argument("--development", action="store_true", help="the streams on which the design was chosen")
+    parser.add_argument("--windows", action="store_true", help="other averages, on the development streams")
     parser.add_argument("--all-steps", action="store_true", help="measure average=True, too")
     arguments = results.parse(parser)
     settings = dict(DEVELOPMENT if arguments.development else HELD_OUT)
     seeds, n_batches = settings.pop("seeds"), settings["n_batches"]
     warnings.simplefilter("ignore")
+    if arguments.windows:
+        settings = dict(DEVELOPMENT)
+        print_windows(settings, settings.pop("seeds"))
+        return
     peers = {}
     print(f"{'model':22}{'change':12}{'ours: before, +10, end':>26}{'SGDClassifier':>26}")
     for name in arguments.models:

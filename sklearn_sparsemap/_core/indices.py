@@ -19,8 +19,12 @@ _REMEDY = "make it again from its rows and columns (check_format(full_check=True
 def check_not_masked(values, name):
     """Raise ValueError for a masked array, whose mask other functions would drop without a word."""
     if isinstance(values, np.ma.MaskedArray):
-        fault = " is a masked array, whose mask would be lost; fill it in by "
-        raise error_at(name, "", fault, ".filled(value), or leave masked entries out")
+        raise error_at(
+            name,
+            "",
+            " is a masked array, whose mask would be lost; fill it in by ",
+            ".filled(value), or leave masked entries out",
+        )
 
 
 def check_sparse(matrix, name="X", name_row=None):

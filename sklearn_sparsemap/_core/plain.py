@@ -110,6 +110,10 @@ class Writer:
             return {"parameter": self._parameters[id(value)][0]}
         if isinstance(value, np.ndarray | np.generic):
             return self._array(value, path)
+        if sparse.issparse(value) and value.format == "coo":
+            names = {"data": value.data, "row": value.row, "col": value.col}
+            parts = {name: self._array(array, f"{path}.{name}") for name, array in names.items()}
+            return {"coo": {**parts, "shape": list(value.shape)}}
         if sparse.issparse(value):
             csr = sparse.csr_array(value)
             parts = {name: self._array(getattr(csr, name), f"{path}.{name}") for name in ("data", "indices", "indptr")}
@@ -198,12 +202,21 @@ class Reader:
         return np.array(found)
 
     def _csr(self, given):
-        arrays = [self.read(given[name]) for name in ("data", "indices", "indptr")]
-        if not all(array.ndim == 1 for array in arrays) or any(array.dtype.kind != "i" for array in arrays[1:]):
-            raise ValueError("the arrays of a sparse matrix must have one axis, and its indices must be integers")
-        found = sparse.csr_array(tuple(arrays), shape=tuple(given["shape"]))
+        found = sparse.csr_array(tuple(self._parts(given, "data", "indices", "indptr")), shape=tuple(given["shape"]))
         check_sparse(found, "the model")
         return found
+
+    def _coo(self, given):
+        data, *coords = self._parts(given, "data", "row", "col")
+        found = sparse.coo_array((data, tuple(coords)), shape=tuple(given["shape"]))
+        check_sparse(found, "the model")
+        return found
+
+    def _parts(self, given, *names):
+        arrays = [self.read(given[name]) for name in names]
+        if not all(array.ndim == 1 for array in arrays) or any(array.dtype.kind != "i" for array in arrays[1:]):
+            raise ValueError("the arrays of a sparse matrix must have one axis, and its indices must be integers")
+        return arrays
 
     def _object(self, tree):
         name = tree["object"]
@@ -232,6 +245,7 @@ _READERS = {
     "array": Reader.array,
     "scalar": lambda reader, place: reader.array(place)[()],
     "csr": Reader._csr,
+    "coo": Reader._coo,
     "tuple": lambda reader, trees: tuple(map(reader.read, trees)),
     "range": lambda reader, ends: range(*ends),
     "dtype": lambda reader, text: np.dtype(text),

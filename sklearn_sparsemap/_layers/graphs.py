@@ -111,7 +111,7 @@ class GraphOperator(Operator):
             raise ValueError("lengths need a function from shapes to graphs; one graph has variables of one shape")
         if n_lengths == 1 and len(padded) == 2 and padded[0] == padded[1] + 1:
             factors = [factor for factor in self.structure.of_shape(padded).factors if factor.type == STRUCTURE]
-            if any(factor.structure.extra_rows == 1 and factor.shape == padded for factor in factors):
+            if any(factor.structure.lengths.extra_rows == 1 and factor.shape == padded for factor in factors):
                 return (0, 1), (0, 0)
         return tuple((column, 0) for column in range(min(n_lengths, len(padded))))
 

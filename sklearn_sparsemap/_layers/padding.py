@@ -35,9 +35,11 @@ def check_lengths(lengths, room, n_lengths, what):
     wrong = (lengths < 1) | (lengths > np.array(room[: lengths.shape[1]]))
     if wrong.any():
         i, axis = (int(place) for place in np.argwhere(wrong)[0])
-        given = lengths[i].squeeze().tolist()
-        fault = f" is {given}, but the padded scores have room for 0 to {room[axis]} ({what})"
-        raise SampleError("lengths", i, fault)
+        raise SampleError(
+            "lengths",
+            i,
+            f" is {lengths[i].squeeze().tolist()}, but the padded scores have room for 0 to {room[axis]} ({what})",
+        )
 
 
 def shapes_within(padded, lengths, bounds):

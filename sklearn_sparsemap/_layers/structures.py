@@ -21,8 +21,8 @@ _FEW_PARTS = 30_000
 
 def bounds_of_structure(structure, padded, n_lengths):
     """Return how lengths bound the axes of a sample's scores; see `shapes_within`."""
-    if n_lengths and structure.extra_rows:
-        return (0, structure.extra_rows), (0, 0)
+    if n_lengths and structure.lengths.extra_rows:
+        return (0, structure.lengths.extra_rows), (0, 0)
     return tuple((column, 0) for column in range(min(n_lengths, len(padded))))
 
 
@@ -71,8 +71,8 @@ class StructureOperator(Operator):
     def shapes_of(self, padded, lengths):
         """Return the shape of the scores of each sample: int array of shape (n_samples, score_ndim)."""
         if lengths.shape[1]:
-            what, accepted = self.structure.counted_lengths()
-            check_lengths(lengths, padded[1:] if self.structure.extra_rows else padded, accepted, what)
+            counted = self.structure.lengths
+            check_lengths(lengths, padded[1:] if counted.extra_rows else padded, counted.accepted, counted.what)
         return shapes_within(padded, lengths, bounds_of_structure(self.structure, padded, lengths.shape[1]))
 
     def pack(self, scores, additional, lengths):
@@ -123,7 +123,7 @@ class StructureOperator(Operator):
         return StructureOperator(self.structure, self.extra[1:], (self.argmax, self.tol, None, self.n_jobs))
 
     def encode(self, sample, gold, shape, parts, additional):
-        gold = without_padding(gold, shape[1:2] if self.structure.extra_rows else shape[:1])
+        gold = without_padding(gold, shape[1:2] if self.structure.lengths.extra_rows else shape[:1])
         encoded = self.structure.encode(gold, np.array(sample.problem_shape.dims, np.int64))
         for counts, entries, slots in zip((parts, additional), (sample.entries, sample.extra_entries), encoded):
             np.add.at(counts, np.flatnonzero(entries)[slots[slots >= 0]], 1.0)
@@ -217,7 +217,7 @@ class SolvedStructures:
         self._argmax = operator.argmax
         self._capped = operator.max_iter is not None and not structure.is_soon_exact(padded.problems)
         self._padded, self._shape = padded, scores.shape
-        self._simplex = structure.codes_are_slots
+        self._simplex = structure.is_flat
         if self._capped:
             options = {"solver": "active_set", "max_iter": operator.max_iter}
         own, n_jobs = structure.polytope_solver, operator.n_jobs

@@ -18,7 +18,7 @@ from scipy import sparse
 from .._core.jit import readonly
 from .._core.offsets import ragged_indices
 from ._data import begins_of_pieces, make_rows
-from .score_models import LinearModel
+from .score_models import MANY_FEATURES, LinearModel, sparse_weights
 
 _MANY = 2**18  # entries; smaller data are learned online without merging, because they take little time
 # Largest fraction of the columns that may remain if L-BFGS merges columns.
@@ -94,6 +94,14 @@ def _expand_dense(coef, merged_of, scale):
     return wide
 
 
+def find_sorted(values, wanted):
+    """Return the place of each wanted value in an ascending array, and whether it is there."""
+    at = np.searchsorted(values, wanted)
+    if not len(values):
+        return at, np.zeros(at.shape, bool)
+    return at, values.take(at, mode="clip") == wanted
+
+
 class DuplicateColumns:
     """Merged columns of features.
 
@@ -106,7 +114,10 @@ class DuplicateColumns:
     rows : Rows
         The features in merged columns. The values of entries are unchanged; a weight of a merged column is a sum of
         equal weights.
-    merged_of : int array of shape (n_features,)
+    n_features : int
+    seen : int array, ascending, or None
+        The columns with entries, if the matrix has many others. None if it has not.
+    merged_of : int array of shape (n_features,) or (len(seen),)
         The merged column of each column; -1 if it has no entries.
     multiplicity : array of shape (n_columns,)
         Number of columns that each merged column represents.
@@ -119,7 +130,13 @@ class DuplicateColumns:
 
     def __init__(self, X):
         own = make_rows(X, X.dtype, lean=True)
-        patterns, frequencies = number_columns(own, X.shape[1])
+        self.n_features = X.shape[1]
+        self.seen = None
+        if self.n_features > MANY_FEATURES:
+            self.seen, indices = np.unique(own.indices, return_inverse=True)
+            own = own._replace(indices=readonly(indices, np.int32))
+        n_columns = self.n_features if self.seen is None else len(self.seen)
+        patterns, frequencies = number_columns(own, n_columns)
         chosen, multiplicity = _distinct(patterns)
         # Distribute columns over the pieces by frequency, round-robin.
         by_rank = np.argsort(-frequencies[chosen], kind="stable")
@@ -134,7 +151,7 @@ class DuplicateColumns:
         # Ones of one byte save memory, and so do indices of 32 bits.
         data = own.data if len(own.data) else np.ones(len(own.indices), np.int8)
         indptr = own.indptr.astype(np.int32 if len(own.indices) < 2**31 else np.int64)
-        merged = sparse.csr_array((data, own.indices, indptr), shape=X.shape)
+        merged = sparse.csr_array((data, own.indices, indptr), shape=(X.shape[0], n_columns))
         merged = merged[:, chosen[order].astype(np.int32)]
         merged.sort_indices()
         self.rows = make_rows(merged, X.dtype, lean=True)
@@ -142,7 +159,11 @@ class DuplicateColumns:
 
     def transform(self, X):
         """Convert CSR rows of original features so that their products with merged weights are the scores."""
-        merged = self.merged_of[X.indices]
+        if self.seen is None:
+            merged = self.merged_of[X.indices]
+        else:
+            at, is_seen = find_sorted(self.seen, X.indices)
+            merged = np.where(is_seen, self.merged_of[at], -1)
         known = merged >= 0
         indptr = np.concatenate([[0], np.cumsum(known)])[X.indptr]
         data = X.data[known] / self.multiplicity[merged[known]]
@@ -155,10 +176,10 @@ class DuplicateColumns:
         ----------
         model : LinearModel
         sparse_coef : bool
-            Whether the result's `coef` is a CSR matrix.
+            Whether the result's `coef` is sparse.
         """
         coef = model.coef
-        if not sparse_coef and not sparse.issparse(coef):
+        if not sparse_coef and not sparse.issparse(coef) and self.seen is None:
             wide = _expand_dense(coef, self.merged_of, self.multiplicity)
             return LinearModel(wide, model.intercept, model.additional)
         coef = sparse.csr_array(coef)
@@ -175,13 +196,18 @@ class DuplicateColumns:
             target = slice(indptr[start], indptr[start] + len(entries))
             indices[target] = coef.indices[entries]
             data[target] = coef.data[entries] / np.repeat(self.multiplicity[merged], n_entries)
-        wide = sparse.csr_array((data, indices, indptr), shape=(len(self.merged_of), coef.shape[1]))
+        if self.seen is None:
+            wide = sparse.csr_array((data, indices, indptr), shape=(self.n_features, coef.shape[1]))
+        else:
+            wide = sparse_weights(np.repeat(self.seen, lengths), indices, data, (self.n_features, coef.shape[1]))
         return LinearModel(wide if sparse_coef else wide.toarray(), model.intercept, model.additional)
 
 
 def find_duplicates(X, coef):
-    """Return `DuplicateColumns` of sparse features with many entries if all weights are zero, else None."""
-    if not sparse.issparse(X) or X.nnz < _MANY or (coef.nnz if sparse.issparse(coef) else coef.any()):
+    """Return `DuplicateColumns` of sparse features with many entries or columns if all weights are zero, else None."""
+    if not sparse.issparse(X) or (X.nnz < _MANY and X.shape[1] <= MANY_FEATURES):
+        return None
+    if coef.nnz if sparse.issparse(coef) else coef.any():
         return None
     return DuplicateColumns(X)
 

@@ -181,7 +181,7 @@ def encode_gold(structure, layout, n_outputs, codes):
     """
     dims, sizes, shapes = layout
     n = len(dims)
-    if structure.codes_are_slots:
+    if structure.is_flat:
         # Codes are parts, so millions of labels need no loop.
         none = np.zeros(n + 1)
         return Gold(

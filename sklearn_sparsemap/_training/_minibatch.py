@@ -143,6 +143,11 @@ class LinearMinibatchOptimizer(GradientSteps, OnlineOptimizer):
 
 def _batches(task, X, order, batch_size):
     """Yield the task and the features of each mini-batch with a positive weight, in this order of the samples."""
+    if len(order) == len(X) <= batch_size and (order == np.arange(len(X))).all():
+        # Small mini-batches of a stream need no selection.
+        if task.weights.any():
+            yield task, X.values
+        return
     for start in range(0, len(order), batch_size):
         chosen = order[start : start + batch_size]
         batch = task.take(chosen)

@@ -9,11 +9,17 @@ import numpy as np
 from scipy import sparse
 
 from .._core.jit import readonly
+from .._core.offsets import offsets, ragged_indices
 from .._core.threads import count_threads, over_ranges
 from .._core.validation import check_matrix
 from ._data import Rows, all_ones
 from ._scores import ADD_PRODUCTS, Weights
 
+# Number of features up to which data have an entry for each possible feature, 24 bytes in all. With more, they have one
+# for each feature that was seen, which takes more time: a binary search for each entry of the samples.
+MANY_FEATURES = 2**23
+# Minimum number of features for each weight, if there are many features, for a form without pointers of all features.
+_FEATURES_PER_WEIGHT = 4
 # Number of multiplications in a call on a single thread.
 _COST_PER_CALL = 2**22
 
@@ -67,7 +73,8 @@ class LinearModel(ScoreModel):
 
     Attributes
     ----------
-    coef : array or CSR of shape (n_features, n_outputs)
+    coef : array or sparse array of shape (n_features, n_outputs)
+        See `sparse_weights`.
     intercept : array of shape (n_outputs,)
     additional : array of shape (n_additional,)
         Additional scores, flat and joined as in structures/_base.py.
@@ -82,7 +89,8 @@ class LinearModel(ScoreModel):
     def zeros(cls, n_features, n_outputs, n_additional, *, sparse_coef=False, dtype=np.float64):
         """Return a start of training, whose dense `coef` is read-only and takes no memory."""
         shape = n_features, n_outputs
-        coef = sparse.csr_array(shape, dtype=dtype) if sparse_coef else np.broadcast_to(np.zeros((), dtype), shape)
+        form = sparse.coo_array if n_features > MANY_FEATURES else sparse.csr_array
+        coef = form(shape, dtype=dtype) if sparse_coef else np.broadcast_to(np.zeros((), dtype), shape)
         return cls(coef, np.zeros(n_outputs, dtype), np.zeros(n_additional, dtype))
 
     @property
@@ -125,6 +133,18 @@ class LinearModel(ScoreModel):
     def copy(self):
         return LinearModel(self.coef.copy(), self.intercept.copy(), self.additional.copy())
 
+    def of_features(self, features):
+        """Return the rows of `coef` of some features, as an array or a CSR matrix."""
+        if not sparse.issparse(self.coef) or self.coef.format == "csr":
+            return self.coef[features]
+        rows = self.coef.row
+        features = np.asarray(features, rows.dtype)
+        first = np.searchsorted(rows, features)
+        lengths = np.searchsorted(rows, features, side="right") - first
+        at = ragged_indices(first, lengths)
+        shape = len(features), self.coef.shape[1]
+        return sparse.csr_array((self.coef.data[at], self.coef.col[at], offsets(lengths)), shape=shape)
+
     # Callers check the scores. Overflow is possible in edited models.
     @np.errstate(over="ignore", invalid="ignore")
     def scores(self, X, n_jobs=None):
@@ -145,6 +165,10 @@ class LinearModel(ScoreModel):
         scores = np.empty((X.shape[0], len(intercept)))
         scores[:] = intercept if sparse.issparse(coef) else 0.0
         if sparse.issparse(coef):
+            if coef.format != "csr":
+                used, indices = np.unique(X.indices, return_inverse=True)
+                coef = self.of_features(used)
+                X = sparse.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], len(used)))
             data = readonly(coef.data, coef.dtype)
             weights = Weights(data, readonly(coef.indices, np.int32), readonly(coef.indptr, np.int32))
             ones = all_ones(X.data)
@@ -167,6 +191,28 @@ class LinearModel(ScoreModel):
     def penalty(self, alpha):
         """Return ``alpha/2 |w|^2`` over all weights except the intercept."""
         return 0.5 * alpha * (squared_norm(self.coef) + squared_norm(self.additional))
+
+
+def sparse_weights(features, outputs, weights, shape):
+    """Return a matrix of weights that are sorted by feature.
+
+    Parameters
+    ----------
+    features, outputs : int arrays of shape (n_weights,)
+    weights : array of shape (n_weights,)
+    shape : (int, int)
+        Numbers of features and of outputs.
+
+    Returns
+    -------
+    coef : CSR or COO of that shape
+        The pointers of a CSR matrix take memory for each possible feature, and the indices of a COO matrix for each
+        weight. So it is COO if there are many features, and far fewer weights.
+    """
+    if shape[0] > MANY_FEATURES and _FEATURES_PER_WEIGHT * len(weights) < shape[0]:
+        return sparse.coo_array((weights, (features, outputs)), shape=shape)
+    indptr = offsets(np.bincount(features, minlength=shape[0]))
+    return sparse.csr_array((weights, outputs, indptr), shape=shape)
 
 
 def squared_norm(array):

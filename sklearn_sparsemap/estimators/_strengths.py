@@ -75,11 +75,10 @@ def rows_per_column(X, weights):
     """
     counts = weights > 0.0
     if sparse.issparse(X):
-        is_used = np.zeros(X.shape[1], dtype=bool)
-        is_used[X.indices[np.repeat(counts, np.diff(X.indptr)) & (X.data != 0.0)]] = True
+        n_used = len(np.unique(X.indices[np.repeat(counts, np.diff(X.indptr)) & (X.data != 0.0)]))
     else:
-        is_used = np.any(X, axis=0, where=counts[:, None])
-    return float(weights.sum() / max(is_used.sum(), 1))
+        n_used = np.any(X, axis=0, where=counts[:, None]).sum()
+    return float(weights.sum() / max(n_used, 1))
 
 
 def relative(weights):

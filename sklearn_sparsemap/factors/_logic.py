@@ -428,9 +428,10 @@ class StructureFactor(Factor):
 
     def known_parts_of(self, known: Any) -> NDArray[np.float64]:
         """Return 0.0 for the variables that a partially known structure rules out, and NaN for the others."""
-        if not self.structure.parts_can_be_known:
+        forbidden = self.structure.forbidden_by(list(known), self.shape)
+        if forbidden is None:
             raise ValueError(f"structures of {self.structure!r} cannot be known in part; give their variables")
-        return np.where(self.structure.forbidden_by(list(known), self.shape), 0.0, np.nan)
+        return np.where(forbidden, 0.0, np.nan)
 
     def __repr__(self):
         name = "" if self.name is None else f", name={self.name!r}"

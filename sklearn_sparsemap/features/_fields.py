@@ -69,9 +69,11 @@ class Tokens:
         if odd:
             i = next(i for i, token in enumerate(self._tokens) if type(token) in odd)
             token = self._tokens[i]
-            fault = f" is {quoted(token)} of type {type(token).__name__}"
-            rule = "a token must be a dict from field to value, or a string"
-            raise error_at(name_of_token(self.indptr, i), f"{fault}; {rule}")
+            raise error_at(
+                name_of_token(self.indptr, i),
+                f" is {quoted(token)} of type {type(token).__name__}; a token must be a dict from field to value, or a "
+                "string",
+            )
         if any(issubclass(kind, str) for kind in kinds):
             self._tokens = [{"word": t} if isinstance(t, str) else t for t in self._tokens]
         self._names_in_tokens = set(chain.from_iterable(self._tokens))
@@ -137,15 +139,19 @@ class Tokens:
         odd = [kind for kind in set(map(type, values)) if not issubclass(kind, (*_VALUE_TYPES, _None))]
         if odd:
             i = next(i for i, value in enumerate(values) if type(value) in odd)
-            fault = f" is {quoted(values[i])} of type {type(values[i]).__name__}"
-            rule = f"values must be strings or integers{_for_text(name)}"
-            raise error_at(name_of_token(self.indptr, i), f"the field {name!r} of ", f"{fault}; {rule}")
+            raise error_at(
+                name_of_token(self.indptr, i),
+                f"the field {name!r} of ",
+                f" is {quoted(values[i])} of type {type(values[i]).__name__}; values must be strings or integers"
+                f"{_for_text(name)}",
+            )
         large = next((v for v in values if isinstance(v, int) and not -_LARGEST <= v <= _LARGEST), None)
         if large is not None:
             # Any number of them can have equal hashes.
             place = name_of_token(self.indptr, values.index(large))
-            fault = " is an integer of more than 64 bits; write it as a string"
-            raise error_at(place, f"the field {name!r} of ", fault)
+            raise error_at(
+                place, f"the field {name!r} of ", " is an integer of more than 64 bits; write it as a string"
+            )
         distinct = dict.fromkeys(values)
         distinct.pop(_NONE, None)
         index = {value: i for i, value in enumerate(distinct)}

@@ -52,6 +52,24 @@ class TensorBatch(NamedTuple):
         return TensorBatch(*tensors, self.given, self.max_iter, self.tol)
 
 
+class Lengths(NamedTuple):
+    """What the lengths of a padded sample count.
+
+    Attributes
+    ----------
+    what : str
+        The items, for messages.
+    accepted : tuple of int
+        The possible numbers of lengths of a sample.
+    extra_rows : int
+        Number of rows of scores beyond those that lengths count, such as the root of a tree.
+    """
+
+    what: str
+    accepted: tuple[int, ...]
+    extra_rows: int = 0
+
+
 class Structure(HasContent):
     """Base class of structures. A structure defines its parts, its MAP oracle, and how structures are encoded as parts.
 
@@ -89,7 +107,7 @@ class Structure(HasContent):
         each row of scores (`score_ndim` 2). A linear model then has one output for each label. Otherwise it has a
         single output, and a row of features for each part.
     is_flat : bool
-        Whether a structure is one label for the whole sample.
+        Whether a structure is one label for the whole sample: an int, which is also its only slot.
     uses_graphs : bool
         Whether an estimator makes a factor graph of each sample instead, which is False for all structures.
     fixed_size : bool
@@ -105,14 +123,10 @@ class Structure(HasContent):
         Whether a part can be in several slots. Marginals are then expected counts, slots are sorted by part, and none
         is empty. The cost of losses with a margin is the number of missing parts of the true structure, with
         multiplicity. Factor graphs do not accept such structures.
-    extra_rows : int
-        Number of rows of scores beyond those that lengths count, such as the root of a tree.
+    lengths : Lengths
+        What the lengths of a padded sample count.
     coupled_by : str or None
         Name of the additional scores without which the rows of scores are independent choices.
-    codes_are_slots : bool
-        Whether a structure is an int that is also its only slot.
-    parts_can_be_known : bool
-        Whether `forbidden_by` supports partially known structures, for structures that are not `labelled`.
     is_slow : bool
         Whether a call of the oracle takes so long that `DecisionFocusedRegressor` trains over the solutions found so
         far.
@@ -170,10 +184,7 @@ class Structure(HasContent):
     uses_graphs = False
     row_outputs = None
     repeats = False
-    extra_rows = 0
     coupled_by = None
-    codes_are_slots = False
-    parts_can_be_known = False
     is_slow = False
     strict_encode = False
     # Returns a warning about predicted structures that a limit of this structure bounds, None if there are none; see
@@ -296,8 +307,10 @@ class Structure(HasContent):
         """Draw `n` structures of a batch of one from the Gibbs distribution; None to use the marginal oracle."""
         return None
 
-    def forbidden_by(self, known: Sequence[Any], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    def forbidden_by(self, known: Sequence[Any], shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
         """Return a mask of the parts, in the shape of the scores, that contradict a partially known structure.
+
+        By default None: structures that are not `labelled` cannot be known in part.
 
         Parameters
         ----------
@@ -310,7 +323,7 @@ class Structure(HasContent):
         ValueError
             If an entry is invalid.
         """
-        raise NotImplementedError
+        return None
 
     def misfits(self, structure: Any) -> tuple[str, ...]:
         """Return the reasons why a true structure is not allowed, if `repair` can repair it."""
@@ -320,13 +333,13 @@ class Structure(HasContent):
         """Return an allowed structure close to a true structure that has `misfits`; other structures as they are."""
         return structure
 
-    def counted_lengths(self) -> tuple[str, tuple[int, ...]]:
-        """Return the meaning of the lengths of padded samples, and the possible numbers of lengths of a sample."""
+    @property
+    def lengths(self) -> Lengths:
         if self.score_ndim == 1:
-            return "the parts of each sample", (1,)
+            return Lengths("the parts of each sample", (1,))
         if self.labelled:
-            return "the steps of each sequence, or its steps and labels", (1, 2)
-        return "the entries of each axis, such as rows and columns", (self.score_ndim,)
+            return Lengths("the steps of each sequence, or its steps and labels", (1, 2))
+        return Lengths("the entries of each axis, such as rows and columns", (self.score_ndim,))
 
     def is_soon_exact(self, problems: Any) -> bool:
         """Return whether exact inference of `Problems` takes no longer than a few calls of the oracle."""

@@ -1,6 +1,6 @@
 """`map_inference` for tensors, with a surrogate in the place of its gradient, which is zero.
 
-`jax/_surrogates.py` has the same rule; `tests/test_surrogates.py` compares them.
+`jax/_surrogates.py` has the same rule; `tests/losses/test_surrogates.py` compares them.
 """
 
 from __future__ import annotations

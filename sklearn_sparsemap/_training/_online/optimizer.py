@@ -10,9 +10,9 @@ from ..._core.jit import in_python, readonly
 from ..._core.offsets import ragged_indices
 from ..._core.team import LARGEST_TEAM, LINE
 from ..._core.threads import count_threads, interruptible, together
-from .._columns import N_PIECES
+from .._columns import N_PIECES, find_sorted
 from .._data import begins_of_pieces, loss_of_target, make_rows
-from ..score_models import LinearModel, squared_norm
+from ..score_models import MANY_FEATURES, LinearModel, sparse_weights, squared_norm
 from .dense import (
     CLOCK,
     END,
@@ -82,8 +82,14 @@ class OnlineOptimizer:
     columns : DuplicateColumns, default=None
         The merged columns of `model`.
 
-    `estimators/_state/optimizers.py` reads and sets `store` and `counters`, and reads `first_state`, `average` and
-    `state_name`. `GroupOptimizer` replaces `_steps` and `_run_epoch`, and calls `_begin` and `_load`.
+    Attributes
+    ----------
+    seen : int array, ascending, or None
+        The feature of each row of ``store.features``, in stores of pairs with many possible features. Otherwise there
+        is a row for each possible feature, and `seen` is None.
+
+    `estimators/_state/optimizers.py` reads and sets `store` and `counters`, and reads `first_state`, `average`, `seen`
+    and `state_name`. `GroupOptimizer` replaces `_steps` and `_run_epoch`, and calls `_begin` and `_load`.
     """
 
     # The name of the optimiser in training states, and for users.
@@ -94,15 +100,24 @@ class OnlineOptimizer:
     # Number of samples whose scores are computed with the same weights.
     batch_size = _default_batch_size = 1
     n_jobs, _columns, _n_threads = 1, None, 1
+    seen = _n_possible = None
 
     def __init__(self, model, *, average, columns=None):
         self._columns = columns
         dense = np.concatenate([model.intercept, model.additional], dtype=model.coef.dtype)
         n_features, n_outputs = model.coef.shape
         if sparse.issparse(model.coef):
-            options = {"first_state": self.first_state, "average": bool(average), "shrinks": False}
-            self._begin(new_pairs(np.zeros(n_features, np.int32), 1, n_outputs, dense, **options), average)
-            self._load(model.coef)
+            coef = model.coef
+            if n_features > MANY_FEATURES:
+                self.seen = np.unique(coef.tocoo().row.astype(np.int32))
+                self._n_possible = n_features
+                coef = model.of_features(self.seen)
+            store = new_pairs(
+                np.zeros(coef.shape[0], np.int32), 1, n_outputs, dense, first_state=self.first_state,
+                average=bool(average), shrinks=False, n_features=n_features,
+            )  # fmt: skip
+            self._begin(store, average)
+            self._load(coef)
             return
         values = np.empty(len(dense) + model.coef.size, dense.dtype)
         values[: len(dense)], values[len(dense) :].reshape(model.coef.shape)[:] = dense, model.coef
@@ -148,7 +163,12 @@ class OnlineOptimizer:
         self.counters = self._all_counters[0]
         self.n_outputs = self.store.n_outputs
         self.dtype = str(self.store.values.dtype)
-        if not _is_whole(self.store, self.counters):
+        is_numbered = self.seen is None or (
+            are_indices(self.seen, self._n_possible)
+            and bool((np.diff(self.seen) > 0).all())
+            and len(self.seen) == len(self.store.features)
+        )
+        if not is_numbered or not _is_whole(self.store, self.counters):
             raise ValueError("the arrays of the optimiser are inconsistent: the file is damaged, or was edited")
 
     def configure(self, *, alpha, eta0, tol, fit_intercept, batch_size=None, n_jobs=None):
@@ -242,8 +262,8 @@ class OnlineOptimizer:
             chosen = np.linspace(0, len(X) - 1, MAX_COMPARED).astype(np.int64)
             task = task.take(chosen)
             X = X[chosen]
-        store = self.store
         rows = self.rows_of(X.values)
+        store = self.store
         averaged, current = np.empty((2, (len(rows.indptr) - 1) * self.n_outputs))
         COMPARED_SCORES[type(store), self.dtype](store, self.counters, rows, averaged, current)
         additional, sums = (a[self.n_outputs : store.n_dense].astype(np.float64) for a in (store.values, store.sums))
@@ -327,10 +347,24 @@ class OnlineOptimizer:
 
     def rows_of(self, X):
         """Return features as rows of the type of the weights, in merged columns if there are any."""
-        if self._columns is None:
-            return make_rows(X, self.dtype, lean=True)
-        rows = self._columns.rows
-        return rows._replace(data=readonly(rows.data, self.dtype))
+        if self._columns is not None:
+            rows = self._columns.rows
+            return rows._replace(data=readonly(rows.data, self.dtype))
+        rows = make_rows(X, self.dtype, lean=True)
+        return rows if self.seen is None else self._number(rows)
+
+    def _number(self, rows):
+        """Return rows with the numbers of their features in `seen`, to which new ones are added."""
+        features, which = np.unique(rows.indices, return_inverse=True)
+        at, is_known = find_sorted(self.seen, features)
+        if not is_known.all():
+            place = at[~is_known]
+            grown = np.insert(self.store.features, place, 0, axis=0)
+            seen = np.insert(self.seen, place, features[~is_known])
+            # No handler of a signal runs within this call.
+            vars(self).update(store=self.store._replace(features=grown), seen=seen)
+            at = np.searchsorted(seen, features)
+        return rows._replace(indices=readonly(at[which], np.int32))
 
     def _begins(self, rows):
         """Return the beginnings of each row's entries, for pieces of columns with about equal numbers of entries."""
@@ -376,6 +410,7 @@ class OnlineOptimizer:
         """Numbers of features, of outputs and of additional scores."""
         s, n_outputs = self.store, self.n_outputs
         n_features = (len(s.values) - s.n_dense) // n_outputs if isinstance(s, Dense) else len(s.features)
+        n_features = n_features if self.seen is None else self._n_possible
         return n_features, n_outputs, s.n_dense - n_outputs
 
     @property
@@ -432,7 +467,7 @@ class OnlineOptimizer:
         return LinearModel(coef, intercept, additional)
 
     def _sparse_coef(self):
-        """Return the weights in a store of pairs, averaged likewise, as a CSR array."""
+        """Return the weights in a store of pairs, averaged likewise; see `sparse_weights`."""
         s = self.store
         indptr = np.zeros(len(s.features) + 1, np.int64)
         outputs = np.empty(self.n_held, np.int32)
@@ -445,7 +480,10 @@ class OnlineOptimizer:
             weights = weights[:n].copy()
         coef = sparse.csr_array((weights, outputs, indptr), shape=(len(s.features), s.n_outputs))
         coef.sort_indices()
-        return coef
+        if self.seen is None:
+            return coef
+        features = np.repeat(self.seen, np.diff(coef.indptr))
+        return sparse_weights(features, coef.indices, coef.data, self.sizes[:2])
 
 
 def _is_whole(store, counters):

@@ -88,7 +88,7 @@ _BLOCKS_AHEAD = 8
 _MIN_PLACES, _MAX_PLACES = 2**12, 2**23
 
 
-def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrinks=True):
+def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrinks=True, n_features=None):
     """Make a store with the intercept and the additional scores only.
 
     Parameters
@@ -104,14 +104,17 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrin
         Whether to store the sums for averaging.
     shrinks : bool, default=True
         Whether atoms are shrunk, which requires lists of their features.
+    n_features : int, default=None
+        Number of features that the store may get. Default: those of `atom_of`.
     """
+    n_features = len(atom_of) if n_features is None else n_features
     features = np.zeros((len(atom_of), 4), np.int32)
     if n_atoms > 1:
         # Entries that are never written take no memory.
         features[:, ATOM] = atom_of
     n = len(dense)
     # A feature takes less than three times n_outputs places, with the smaller blocks that it leaves.
-    capacity = n + min(max(_MIN_PLACES, 3 * len(atom_of) * n_outputs), _MAX_PLACES)
+    capacity = n + min(max(_MIN_PLACES, 3 * n_features * n_outputs), _MAX_PLACES)
     values = np.zeros(capacity, dense.dtype)
     state = np.zeros(0 if first_state is None else capacity, dense.dtype)
     values[:n], state[:n] = dense, first_state or 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
@@ -565,7 +566,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         sizes = self.hidden_layer_sizes
         if isinstance(sizes, str) and sizes == "auto":
             return None
-        if isinstance(sizes, str) or not hasattr(sizes, "__len__"):
+        if isinstance(sizes, str) or not isinstance(sizes, Sized):
             raise ValueError(f"hidden_layer_sizes must be 'auto' or a tuple such as (100,); got {sizes!r}")
         for size in sizes:
             check_positive("each of hidden_layer_sizes", size, integer=True)

@@ -1,5 +1,7 @@
 """Training samples of label sets: their checks, the label graph, and their folds."""
 
+from collections.abc import Iterable
+
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
@@ -306,7 +308,7 @@ def read_constraints(constraints, names):
         return []
     if isinstance(constraints, LabelConstraint):
         constraints = [constraints]
-    if isinstance(constraints, str | dict) or not hasattr(constraints, "__iter__"):
+    if isinstance(constraints, str | dict) or not isinstance(constraints, Iterable):
         raise ValueError(f"constraints must be a list such as [AtMost(3)]; got {constraints!r}")
     constraints = list(constraints)
     for constraint in constraints:

@@ -242,7 +242,7 @@ def perceptron_path(
 
 
 def _check_budgets(budgets):
-    if isinstance(budgets, str | dict) or not hasattr(budgets, "__iter__"):
+    if isinstance(budgets, str | dict) or not isinstance(budgets, Iterable):
         raise ValueError(f"budgets must be a sequence of ints; got {budgets!r}")
     budgets = [int(b) if isinstance(b, numbers.Integral) and not isinstance(b, bool) else b for b in budgets]
     if not budgets:

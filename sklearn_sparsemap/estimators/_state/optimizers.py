@@ -46,7 +46,7 @@ def write_optimizer(state, make_groups=None, rng=None):
         optimizer.load(LinearModel(state.coef(), intercept, additional), shrunk=False)
         _write_groups(state, optimizer)
     else:
-        coef = state.coef() if state.holds_pairs else np.zeros(state.shape, state.dtype)
+        coef = state._matrix() if state.holds_pairs else np.zeros(state.shape, state.dtype)
         average = RECENT if state.recency is not None else "sums" in state.dense
         optimizer = _LINEAR[state.optimizer](LinearModel(coef, intercept, additional), average=average)
     for place, name in _COUNTERS.items():
@@ -58,7 +58,7 @@ def write_optimizer(state, make_groups=None, rng=None):
         optimizer.recency = Recency(evidence)
     clock = optimizer.clock
     if state.holds_pairs:
-        _, at, _, so_far = _pairs_of(store, clock)
+        _, at, _, so_far = _pairs_of(store, clock, optimizer.seen)
     else:
         at, so_far = state.indices + n, clock
         store.values[at] = state.pairs["weights"]
@@ -87,7 +87,7 @@ def _touched_of(store, first_state, clock):
     return indices, indices + store.n_dense, 1.0, clock
 
 
-def _pairs_of(store, clock):
+def _pairs_of(store, clock, seen):
     """Find the weights in a store of pairs.
 
     Returns
@@ -109,10 +109,11 @@ def _pairs_of(store, clock):
     outputs = store.outputs[at].astype(np.int64)
     exists = ~is_wide | (outputs != 0)
     outputs = np.where(is_wide, at - np.repeat(starts, widths), outputs)
-    feature = np.repeat(features, widths)[exists]
+    row = np.repeat(features, widths)[exists]
+    feature = row if seen is None else seen[row].astype(np.int64)
     indices, at = feature * store.n_outputs + outputs[exists], at[exists]
     order = np.argsort(indices, kind="stable")
-    atoms = store.features[feature[order], ATOM]
+    atoms = store.features[row[order], ATOM]
     so_far = store.cumulative + store.score_scale * (clock - store.last_clock)
     return indices[order], at[order], store.scale[atoms], so_far[atoms]
 
@@ -124,7 +125,7 @@ def _read_store(optimizer):
     if isinstance(store, Dense):
         indices, at, scale, so_far = _touched_of(store, optimizer.first_state, clock)
     else:
-        indices, at, scale, so_far = _pairs_of(store, clock)
+        indices, at, scale, so_far = _pairs_of(store, clock, optimizer.seen)
     dtype = store.values.dtype
     dense = {"weights": store.values[:n].copy()}
     pairs = {"weights": (store.values[at] * scale).astype(dtype, copy=False)}

@@ -14,6 +14,7 @@ from scipy import sparse
 from ..._core.annotations import Any, NDArray
 from ..._core.indices import are_indices
 from ..._training._online.recency import N_STATE, WINDOW, Recency
+from ..._training.score_models import sparse_weights
 
 # Entries of `recency`: the clock, its rate, the unit of squared gradients and the number of skipped steps (see
 # `_training/_online/dense.py`), then those of a `Recency`.
@@ -196,9 +197,13 @@ class TrainingState:
         """
         if slot not in self.pairs:
             raise ValueError(f"there is no slot {slot!r}; this state has {', '.join(map(repr, self.pairs)) or 'none'}")
+        return sparse.csr_array(self._matrix(slot))
+
+    def _matrix(self, slot="weights"):
+        """Return a slot of the pairs as `sparse_weights` does."""
         features, outputs = np.divmod(self.indices, self.shape[1])
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(features, minlength=self.shape[0]))])
-        return sparse.csr_array((self.pairs[slot].copy(), outputs.astype(np.int32), indptr), shape=self.shape)
+        parts = features.astype(np.int32), outputs.astype(np.int32), self.pairs[slot].copy()
+        return sparse_weights(*parts, self.shape)
 
     def without_history(self) -> TrainingState:
         """Return the state with sums and counters of zero, from which each of several workers should start.

@@ -473,7 +473,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     @in_turn
     def coef_(self, values: Any) -> None:
         known = self._current.coef
-        values = self._by_labels("coef_", values, list(self._feature_names()))
+        if not sparse.issparse(values):
+            # The list of names would take more memory than many sparse weights.
+            values = self._by_labels("coef_", values, list(self._feature_names()))
         self._edit(coef=check_coef(values, known))
 
     @in_turn
@@ -543,8 +545,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
     def _names_of_outputs(self):
         """Return the labels as a list, or the numbers of the rows of `coef_` if they are no labels."""
-        n_outputs = len(self._current.intercept)
-        return targets_of(self._structure).names_of_outputs(vars(self).get("classes_"), n_outputs)
+        labels = targets_of(self._structure).labels(vars(self).get("classes_"))
+        return list(range(len(self._current.intercept))) if labels is None else labels
 
     def _feature_names(self):
         return getattr(self, "feature_names_in_", range(self.n_features_in_))
@@ -667,8 +669,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         return targets_of(self._structure).named(structure, vars(self).get("classes_"))
 
     def _no_labels(self):
-        """Return the label sequence of a sample without steps; None for other structures, which are never empty."""
-        return targets_of(self._structure).nothing(vars(self).get("classes_"))
+        """Return the label sequence of a sample without steps. Other structures are never empty."""
+        return self._as_labels(np.zeros(0, np.int64))
 
     def _predict_codes(self, task, X, model, known=None):
         """Return the predicted structures in the internal form."""

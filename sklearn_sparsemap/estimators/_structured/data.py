@@ -9,6 +9,7 @@ Used by `estimators/_multilabel`.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sized
 from contextlib import suppress
 from itertools import chain
 
@@ -41,6 +42,7 @@ from ..._core.validation import (
     quoted,
 )
 from ..._training._structure_task import UNKNOWN, object_array
+from ..._training.score_models import sparse_weights
 from .._failures import warn_user
 
 # The remedy in messages about samples with several labels.
@@ -296,10 +298,10 @@ def _are_of_steps(sample_weight):
     """Tell whether the weight of a sample is a sequence of weights."""
     if isinstance(sample_weight, RaggedArray):
         return True
-    if np.isscalar(sample_weight) or not hasattr(sample_weight, "__len__") or getattr(sample_weight, "ndim", 1) == 0:
+    if np.isscalar(sample_weight) or not isinstance(sample_weight, Sized) or getattr(sample_weight, "ndim", 1) == 0:
         return False
     first = next(iter(sample_weight), None)
-    return hasattr(first, "__len__") and not isinstance(first, str | bytes) and getattr(first, "ndim", 1) > 0
+    return isinstance(first, Sized) and not isinstance(first, str | bytes) and getattr(first, "ndim", 1) > 0
 
 
 def without_empty(structure, X, y, sample_weight=None):
@@ -322,7 +324,7 @@ def without_empty(structure, X, y, sample_weight=None):
         return X, y, sample_weight, None
     for samples in (X, y):
         is_table = hasattr(samples, "columns") or sparse.issparse(samples)
-        if is_table or not hasattr(samples, "__len__") or isinstance(samples, str | bytes | dict):
+        if is_table or not isinstance(samples, Sized) or isinstance(samples, str | bytes | dict):
             return X, y, sample_weight, None
     if len(X) != len(y):
         return X, y, sample_weight, None
@@ -423,7 +425,7 @@ def _check_classes(classes):
         found = np.unique(classes)
         check_no_missing(found[-1:].tolist(), "classes")
         return found
-    if isinstance(classes, str | bytes | dict) or not hasattr(classes, "__iter__"):
+    if isinstance(classes, str | bytes | dict) or not isinstance(classes, Iterable):
         raise ValueError(f"classes must be a sequence of labels; got {classes!r}")
     classes = sorted_set(classes) if isinstance(classes, set | frozenset) else list(classes)
     if classes and hasattr(classes[0], "as_py"):
@@ -463,7 +465,7 @@ def flatten_labels(y, lengths):
             if sequence is None:
                 remedy = f"for a sample of which no label is known write [None] * {lengths[i]}, a None for each step"
                 raise SampleError("y", i, f" is None; {remedy}")
-            if isinstance(sequence, _NO_SEQUENCES) or not hasattr(sequence, "__len__"):
+            if isinstance(sequence, _NO_SEQUENCES) or not isinstance(sequence, Sized):
                 fault = f" is {quoted(sequence)}; it must be a sequence, one label for each step of "
                 raise SampleError("y", i, "", fault, "", names=(None, "X"))
             if getattr(sequence, "ndim", 1) != 1:
@@ -528,7 +530,7 @@ def check_target(y, remedy):
     """
     if isinstance(y, np.ma.MaskedArray):
         check_not_masked(y, "y")
-    if (hasattr(y, "ndim") and y.ndim != 1) or isinstance(y, str | bytes) or not hasattr(y, "__len__"):
+    if (hasattr(y, "ndim") and y.ndim != 1) or isinstance(y, str | bytes) or not isinstance(y, Sized):
         return
     if isinstance(y, np.ndarray) and y.dtype != object:
         return
@@ -603,9 +605,12 @@ def check_coef(values, coef):
     if values.shape != shape:
         raise ValueError(f"coef_ must have shape {shape}; got {values.shape}")
     check_weights("coef_", values.data, values.data.shape, finite=True)
-    values = values.T.tocsr()
-    values.eliminate_zeros()
-    return values.astype(coef.dtype, copy=False)
+    values = values.tocoo()
+    held = np.flatnonzero(values.data)
+    # Entries are by output. A stable sort leaves those of a feature in this order.
+    held = held[np.argsort(values.col[held], kind="stable")]
+    weights = values.data[held].astype(coef.dtype, copy=False)
+    return sparse_weights(values.col[held], values.row[held], weights, coef.shape)
 
 
 def check_weights(name, values, shape, finite=False):

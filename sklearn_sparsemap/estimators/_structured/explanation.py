@@ -70,16 +70,15 @@ def _names_of(shapes, labels, pairs):
 def _of_parts(batch, model, parts, names, labels):
     """Return the terms of features and intercepts, each with the sign of its part."""
     rows = sparse.csr_array(batch.rows)
-    coef = model.coef
     intercepts = model.intercept.tolist()
     varies = bool(np.any(batch.task.varies))
     entries = []
     for part, sign in parts:
         row, output = divmod(part, len(intercepts))
         x = rows[[row]]
-        weights = coef[:, [output]]
+        weights = model.of_features(x.indices)
         weights = weights.toarray() if sparse.issparse(weights) else weights
-        products = x.data * weights[x.indices, 0]
+        products = x.data * weights[:, output]
         label = batch.task.describe(part, labels)
         intercept = intercepts[output]
         found = [(names[f], row, label, sign * p) for f, p in zip(x.indices.tolist(), products.tolist()) if p]

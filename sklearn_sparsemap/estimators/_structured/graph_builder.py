@@ -1,5 +1,6 @@
 """The parameter `structure` of estimators, which may be a factor graph, or a function that makes one of each sample."""
 
+from collections.abc import Sized
 from functools import singledispatch
 from math import prod
 
@@ -63,7 +64,6 @@ class GraphBuilder:
     score_ndim = None
     row_outputs = None
     bound_message = None
-    parts_can_be_known = False
     marginal_oracle = None
     no_marginals = "in factor graphs those of a Gibbs distribution are #P-hard; use 'sparsemap' or 'hinge'"
 
@@ -163,11 +163,16 @@ class GraphBuilder:
                     "np.concatenate",
                 )
             if not isinstance(x, tuple) or not x:
-                fault = " is not a tuple of features and further arguments of the function `structure`, as other "
-                raise SampleError("X", i, f"{fault}samples are")
+                raise SampleError(
+                    "X",
+                    i,
+                    " is not a tuple of features and further arguments of the function `structure`, as other samples "
+                    "are",
+                )
             if not hasattr(x[0], "shape") and not isinstance(x[0], list | tuple):
-                fault = f" begins with a {type(x[0]).__name__}; a tuple begins with the features, an array"
-                raise SampleError("X", i, fault)
+                raise SampleError(
+                    "X", i, f" begins with a {type(x[0]).__name__}; a tuple begins with the features, an array"
+                )
         return [x[0] for x in X], [x[1:] for x in X]
 
     def _check_shapes(self, shapes):
@@ -285,12 +290,12 @@ class FixedGraph(GraphBuilder):
 
 def _holds_any(X, kinds):
     """Tell whether X is a sequence in which a sample is of one of these types."""
-    return not isinstance(X, RaggedArray) and hasattr(X, "__len__") and any(isinstance(x, kinds) for x in X)
+    return not isinstance(X, RaggedArray) and isinstance(X, Sized) and any(isinstance(x, kinds) for x in X)
 
 
 def _first_of_parts(X):
     """Describe the first sample that is a sequence of arrays and other values; None if there is none."""
-    if isinstance(X, RaggedArray) or not hasattr(X, "__len__"):
+    if isinstance(X, RaggedArray) or not isinstance(X, Sized):
         return None
     for i, x in enumerate(X):
         is_sequence = isinstance(x, list | tuple) or getattr(getattr(x, "dtype", None), "kind", "") == "O"

@@ -3,6 +3,7 @@
 Used by `estimators/_multilabel`.
 """
 
+from collections.abc import Iterable, Sized
 from contextlib import contextmanager
 
 import numpy as np
@@ -71,7 +72,7 @@ class TransitionMask:
 
     def _forbid_pairs(self, constraints):
         is_table = column_names(constraints, "constraints") is not None
-        pairs = list(constraints) if hasattr(constraints, "__iter__") and not is_table else [None]
+        pairs = list(constraints) if isinstance(constraints, Iterable) and not is_table else [None]
         if any(not isinstance(pair, tuple | list) or len(pair) != 2 or pair[0] is pair[1] is None for pair in pairs):
             raise ValueError(
                 f"constraints must be {_ALLOWED}, with None for the start and the end; got {quoted(constraints)}"
@@ -113,8 +114,12 @@ class TransitionMask:
             fault = f"{labels[1]} at the start" if step == 0 else f"{labels[1]} after {labels[0]}"
         n_wrong = len(np.unique(samples))
         more = f" ({n_wrong} of {len(first)} samples violate them)" if n_wrong > 1 else ""
-        rule = f"constraints={quoted(self.constraints)}"
-        raise SampleError("y", i, f" has the label {fault} in step {step}, which {rule} forbid{more}; {_REMEDY}")
+        raise SampleError(
+            "y",
+            i,
+            f" has the label {fault} in step {step}, which constraints={quoted(self.constraints)} forbid{more}; "
+            f"{_REMEDY}",
+        )
 
 
 @contextmanager
@@ -159,7 +164,7 @@ def explain_infeasible(indices=None, known=None, constraints=None):
 
 def check_known_length(known, n_samples):
     """Raise ValueError unless `known` is a sequence with one entry for each sample."""
-    if not hasattr(known, "__len__") or isinstance(known, str | dict) or hasattr(known, "columns"):
+    if not isinstance(known, Sized) or isinstance(known, str | dict) or hasattr(known, "columns"):
         raise ValueError(
             f"known must be a sequence with one partially known structure for each sample; got {quoted(known)}"
         )
@@ -206,10 +211,6 @@ def forbid_others(structure, X, classes, known, scores):
         scores[rows] = -np.inf
         scores[rows, codes[rows]] = kept
         return scores
-    if not structure.parts_can_be_known:
-        raise ValueError(
-            f"known is for structures made of labels, trees without labels, and matchings; got {structure!r}"
-        )
     for i, entries in enumerate(known):
         if entries is None:
             continue
@@ -219,5 +220,9 @@ def forbid_others(structure, X, classes, known, scores):
             forbidden = structure.forbidden_by(list(entries), shape)
         except ValueError as error:
             raise SampleError("known", i, f": {error}") from None
+        if forbidden is None:
+            raise ValueError(
+                f"known is for structures made of labels, trees without labels, and matchings; got {structure!r}"
+            )
         scores[first:last][forbidden.reshape(-1)] = -np.inf
     return scores

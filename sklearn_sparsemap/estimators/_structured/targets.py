@@ -28,19 +28,12 @@ class OtherStructures:
         """Return a structure, or several of one shape, in the user's form."""
         return codes
 
-    def nothing(self, classes):
-        """Return the structure of a sample without rows in the user's form."""
-
     def encode(self, structure, classes):
         """Return the internal form of one structure; a message names the argument `against`."""
         return structure
 
     def labels(self, classes):
         """Return the labels as a list, or None."""
-
-    def names_of_outputs(self, classes, n_outputs):
-        """Return the name of each output of a linear model."""
-        return list(range(n_outputs))
 
     def labels_in(self, y):
         """Return the labels that occur as the keys of a dict, or None."""
@@ -59,9 +52,6 @@ class LabelSequences(OtherStructures):
     def named(self, codes, classes):
         return classes[np.asarray(codes)]
 
-    def nothing(self, classes):
-        return classes[:0]
-
     def encode(self, structure, classes):
         return self._codes(structure.tolist() if hasattr(structure, "tolist") else list(structure), classes)
 
@@ -73,9 +63,6 @@ class LabelSequences(OtherStructures):
         return np.array([code[label] for label in labels])
 
     def labels(self, classes):
-        return classes.tolist()
-
-    def names_of_outputs(self, classes, n_outputs):
         return classes.tolist()
 
     def labels_in(self, y):

@@ -147,9 +147,12 @@ def _check_heads(y, lengths):
             heads = [pair[0] for pair in heads]
         heads = np.asarray(heads)
         if heads.shape != (n,) or heads.dtype.kind not in "iu":
-            got = f"{heads.shape} of {heads.dtype}"
-            fault = f" must hold one head, an integer, for each of the {n} words of X[{i}]; got shape {got}"
-            raise SampleError("y", i, fault)
+            raise SampleError(
+                "y",
+                i,
+                f" must hold one head, an integer, for each of the {n} words of X[{i}]; got shape {heads.shape} of "
+                f"{heads.dtype}",
+            )
         wrong = np.flatnonzero((heads < 0) | (heads > n) | (heads == np.arange(1, n + 1)))
         if len(wrong):
             raise SampleError(

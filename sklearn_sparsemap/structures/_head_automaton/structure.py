@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
-from .._base import Structure, as_bools, as_flag, as_parts
+from .._base import Lengths, Structure, as_bools, as_flag, as_parts
 from .entering import ways_of_modifiers
 from .gibbs import modifier_marginals
 from .map import best_modifiers
@@ -136,10 +136,11 @@ class HeadAutomaton(Structure):
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         return slots >= 0
 
-    def counted_lengths(self) -> tuple[str, tuple[int, ...]]:
+    @property
+    def lengths(self) -> Lengths:
         if self.grandparents:
-            return "a length does not tell how many parts are candidates; pass mask, which forbids words", (0,)
-        return super().counted_lengths()
+            return Lengths("a length does not tell how many parts are candidates; pass mask, which forbids words", (0,))
+        return super().lengths
 
     def example_shapes(self) -> Sequence[tuple[int, ...]]:
         return ((2,), (3,), (4,)) if self.grandparents else super().example_shapes()

@@ -36,7 +36,6 @@ class Matching(Structure):
     oracle = best_matching
     tensor_solver = solver_in_tensors(__package__)
     polytope_solver = MULTIPLIERS
-    parts_can_be_known = True
     fixed_size = True
     strict_encode = True
     no_marginals = "summing over all matchings is #P-complete (it is the permanent of a matrix)"

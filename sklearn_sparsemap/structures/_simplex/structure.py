@@ -58,7 +58,6 @@ class Simplex(Structure):
     tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = simplex_marginals
     polytope_solver = PROJECTION
-    codes_are_slots = True
     labelled = True
     strict_encode = True
 

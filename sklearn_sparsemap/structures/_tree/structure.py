@@ -9,7 +9,7 @@ import numpy as np
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.jit import as_oracle
 from ..._core.validation import check_positive
-from .._base import Structure, as_ints, as_parts, known_entries, solver_in_tensors
+from .._base import Lengths, Structure, as_ints, as_parts, known_entries, solver_in_tensors
 from .cuts import CUTS, LABELLED_CUTS
 from .edmonds import chu_liu_edmonds
 from .eisner import eisner
@@ -99,7 +99,6 @@ class DependencyTree(Structure):
     decodes_stacks = True
     tensor_solver = solver_in_tensors(__package__)
     fixed_size = True
-    extra_rows = 1
     strict_encode = True
     # Set only if given, like the index of each of them.
     labels = None
@@ -130,10 +129,6 @@ class DependencyTree(Structure):
     @property
     def score_ndim(self) -> int:
         return 2 if self.n_labels is None else 3
-
-    @property
-    def parts_can_be_known(self) -> bool:
-        return self.n_labels is None
 
     @property
     def row_outputs(self) -> int | None:
@@ -185,7 +180,9 @@ class DependencyTree(Structure):
         n_labels = int(dims[3])
         return np.arange((n + 1) * n * n_labels).reshape(n + 1, n, n_labels).swapaxes(0, 1).reshape(n, -1)
 
-    def forbidden_by(self, known: Sequence[Any], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    def forbidden_by(self, known: Sequence[Any], shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
+        if self.n_labels is not None:
+            return None
         n_words = shape[1]
         forbidden = np.zeros(shape, bool)
         for word, head in known_entries(known, n_words, "words", "the head of a word", 0, n_words):
@@ -212,8 +209,9 @@ class DependencyTree(Structure):
         """Return a tree in the user's form as an array, of objects if its labels have names."""
         return np.asarray(structure) if self.labels is None else np.array([tuple(pair) for pair in structure], object)
 
-    def counted_lengths(self) -> tuple[str, tuple[int, ...]]:
-        return "the words of each sentence", (1,)
+    @property
+    def lengths(self) -> Lengths:
+        return Lengths("the words of each sentence", (1,), extra_rows=1)
 
     def is_soon_exact(self, problems: Any) -> bool:
         # If scores are so close that each arc has weight, cuts take less time than a few calls of the oracle.

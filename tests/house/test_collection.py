@@ -1,0 +1,41 @@
+"""The tests can be collected, and the others run, if the library of an extra is not installed."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+COLLECT = """
+import sys
+
+class Hiding:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def find_spec(self, name, *arguments):
+        return None if name.partition(".")[0] == sys.argv[1] else self.finder.find_spec(name, *arguments)
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+for name in [name for name in sys.modules if name.partition(".")[0] == sys.argv[1]]:
+    del sys.modules[name]
+sys.meta_path[:] = map(Hiding, sys.meta_path)
+import pytest
+
+sys.exit(pytest.main(["--collect-only", "-q", "--assert=plain", "-p", "no:cacheprovider", "--no-header"]))
+"""
+
+
+LIBRARIES = ["torch", "jax", "dask", "pandas", "matplotlib", "networkx"]
+
+
+# The collection of this run tests those that are not installed.
+@pytest.mark.parametrize("library", [name for name in LIBRARIES if find_spec(name) is not None])
+def test_without_a_library_all_other_tests_are_collected(fresh_python, library):
+    done = fresh_python(COLLECT, library, folder=ROOT)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert int(re.search(r"(\d+) tests collected", done.stdout)[1]) > 3000

@@ -1,0 +1,290 @@
+"""What is released: the source distribution, the wheel, and what they say of the package."""
+
+import importlib
+import inspect
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+from internals import TESTED_VERSIONS, modules_with
+
+from sklearn_sparsemap import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "sklearn_sparsemap"
+REPOSITORY = "https://github.com/sklearn-sparsemap/sklearn-sparsemap"
+# Other files of the repository are found by their names.
+FOLDERS = ("sklearn_sparsemap", "tests", "doc", "examples", "benchmarks", ".ci")
+LEFT_BEHIND = ("__pycache__", "_build", "auto_examples", "generated", ".numba_cache")
+
+
+def files_of(root, folder):
+    """Return the paths of a folder's files, without what is made by running them."""
+    found = (path.relative_to(root) for path in (root / folder).rglob("*") if path.is_file())
+    return {
+        path.as_posix() for path in found if not set(path.parts) & set(LEFT_BEHIND) and path.suffix != ".pyc"
+        and not re.fullmatch(r"examples/.*\.png|doc/sg_execution_times.rst", path.as_posix())
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Build both distributions; return the files of the first one, those of the second one, and its metadata."""
+    setuptools = pytest.importorskip("setuptools", minversion="77")
+    place = tmp_path_factory.mktemp("build")
+    source = place / "source"
+    # Building writes beside the sources.
+    for folder in FOLDERS:
+        if (ROOT / folder).is_dir():
+            shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+    for path in ROOT.iterdir():
+        if path.is_file():
+            shutil.copy(path, source)
+    code = "from setuptools import build_meta as b; b.build_sdist('..'); b.build_wheel('..')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True)
+    assert done.returncode == 0, (setuptools.__version__, done.stderr[-2000:])
+    (sdist,), (wheel,) = place.glob("*.tar.gz"), place.glob("*.whl")
+    # `.ci/insert` adds compiled code, and changes the tag.
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with tarfile.open(sdist) as archive:
+        in_sdist = {"/".join(Path(m.name).parts[1:]) for m in archive.getmembers() if m.isfile()}
+    with zipfile.ZipFile(wheel) as archive:
+        in_wheel = set(archive.namelist())
+        (metadata,) = (name for name in in_wheel if name.endswith(".dist-info/METADATA"))
+        message = Parser().parsestr(archive.read(metadata).decode())
+    return in_sdist, in_wheel, message
+
+
+def test_the_source_distribution_holds_the_whole_test_suite(built):
+    in_sdist, _, _ = built
+    for folder in FOLDERS:
+        assert {name for name in in_sdist if name.startswith(f"{folder}/")} == files_of(ROOT, folder), folder
+    assert {"tests/conftest.py", "tests/cases/naive.py", "tests/data/chain.npz"} <= in_sdist
+    top = {name for name in in_sdist if "/" not in name}
+    assert {
+        "LICENSE",
+        "README.md",
+        "CHANGES.md",
+        "CITATION.cff",
+        "SECURITY.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+    } <= top
+
+
+def test_the_wheel_holds_the_package_alone(built):
+    _, in_wheel, _ = built
+    assert {name for name in in_wheel if ".dist-info/" not in name} == files_of(ROOT, "sklearn_sparsemap")
+    assert "sklearn_sparsemap/py.typed" in in_wheel
+    assert any(name.endswith("licenses/LICENSE") for name in in_wheel)
+
+
+def test_metadata(built):
+    _, _, metadata = built
+    assert metadata["Version"] == __version__
+    assert metadata["License-Expression"] == "BSD-3-Clause" and metadata["License"] is None
+    assert not [line for line in metadata.get_all("Classifier") if line.startswith("License")]
+    urls = dict(line.split(", ") for line in metadata.get_all("Project-URL"))
+    assert {"Homepage", "Documentation", "Changelog", "Repository", "Issues"} <= set(urls)
+    assert all(url.startswith(REPOSITORY) for url in urls.values())
+    assert metadata["Description-Content-Type"] == "text/markdown"
+
+
+def pictures(text):
+    return re.findall(r"!\[[^]]+\]\(([^)]+)\)", text)
+
+
+def test_pictures_and_links_of_the_readme_lead_somewhere_from_everywhere(built):
+    """Their addresses are those of files of the repository, so an index of packages can show them."""
+    _, _, metadata = built
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert metadata.get_payload().strip() == readme.strip()
+    links, raw = pictures(readme), REPOSITORY.replace("github.com", "raw.githubusercontent.com") + "/main/"
+    assert links and all(link.startswith(raw) for link in links)
+    links += (defined := dict(re.findall(r"^\[(\w+)\]: (\S+)$", readme, re.MULTILINE))).values()
+    assert set(re.findall(r"\]\[(\w+)\]", readme)) == set(defined) and len(defined) > 10
+    for link in links:
+        assert (ROOT / link.removeprefix(raw).removeprefix(f"{REPOSITORY}/blob/main/")).is_file(), link
+
+
+def test_citation():
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {__version__.removesuffix('.dev0')}\n" in text
+    yaml = pytest.importorskip("yaml")
+    citation = yaml.safe_load(text)
+    assert citation["cff-version"] == "1.2.0" and citation["license"] == "BSD-3-Clause"
+    assert citation["repository-code"] == REPOSITORY
+    assert [author["name"] for author in citation["authors"]] == ["sklearn_sparsemap developers"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for paper in citation["references"]:
+        assert f"*{paper['title']}.*" in readme
+        cited = next(line for line in readme.split("\n") if paper["title"] in line)
+        assert ", ".join(author["family-names"] for author in paper["authors"]) in cited
+    assert len(citation["references"]) == 3
+
+
+def test_the_version_and_the_addresses_are_the_same_everywhere():
+    """CHANGES.md has the version at its head, and pyproject.toml the repository in each of its addresses."""
+    changes = (ROOT / "CHANGES.md").read_text(encoding="utf-8")
+    assert re.search(r"^## (\S+)", changes, re.MULTILINE)[1] == __version__
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    urls = project["urls"]
+    assert urls["Repository"] == urls["Homepage"] == REPOSITORY
+    for name in ("Documentation", "Changelog"):
+        path = urls[name].removeprefix(f"{REPOSITORY}/").split("/main/")[1]
+        assert (ROOT / path).exists(), name
+    assert f'REPOSITORY = "{REPOSITORY}"' in (ROOT / "doc" / "_site.py").read_text(encoding="utf-8")
+    # The oldest Python is the same for pip, ruff, readers and CI.
+    oldest = project["requires-python"].removeprefix(">=")
+    pythons = [c.rsplit(" ", 1)[1] for c in project["classifiers"] if re.search(r"Python :: 3\.\d+$", c)]
+    assert pythons[0] == oldest
+    for name in ("README.md", "doc/install.rst"):
+        assert f"Python {oldest} or later" in (ROOT / name).read_text(encoding="utf-8")
+    # CI installs exactly the lower bounds.
+    bounds = (ROOT / ".ci" / "lower-bounds.txt").read_text(encoding="utf-8").split()
+    assert bounds == [text.replace(">=", "==") for text in project["dependencies"]]
+
+
+def test_wheels_with_compiled_code_are_released_for_all_pythons_and_processors():
+    yaml = pytest.importorskip("yaml")
+    if not (ROOT / ".github").is_dir():
+        pytest.skip("a source distribution has no workflows")
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))["jobs"]
+    matrix, steps = jobs["compiled"]["strategy"]["matrix"], jobs["compiled"]["steps"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert [f"Programming Language :: Python :: {python}" for python in matrix["python"]] == [
+        classifier for classifier in project["classifiers"] if re.search(r"Python :: 3\.\d+$", classifier)
+    ]
+    pack = runpy.run_path(str(ROOT / ".ci" / "pack.py"))
+    assert [processor["level"] for processor in matrix["processor"]] == list(pack["LEVELS"])
+    (command,) = (step["run"] for step in steps if "compiled-wheel" in step.get("run", ""))
+    versions = [tuple(map(int, version.split("."))) for version in re.findall(r" (\d+\.\d+)\b", command)]
+    assert len(versions) == 2 and versions[-1] == TESTED_VERSIONS[1] and sorted(versions) == versions
+    assert set(jobs["publish"]["needs"]) == {"build", "compiled"}
+
+
+def public_callables():
+    """Yield each public function, and each public method of a public class that this package defines."""
+    modules = ["", "datasets", "estimators", "factors", "features", "inference", "losses", "metrics", "penalties"]
+    for name in [*modules, "distributed", "plotting", "structures", "testing"]:
+        module = importlib.import_module(f"sklearn_sparsemap{name and '.'}{name}")
+        for public in module.__all__:
+            thing = getattr(module, public)
+            if inspect.isfunction(thing):
+                yield public, thing
+            for kind in thing.__mro__ if inspect.isclass(thing) else ():
+                if kind.__module__.startswith("sklearn_sparsemap"):
+                    for own, member in vars(kind).items():
+                        for function in (member.fget, member.fset) if isinstance(member, property) else (member,):
+                            function = inspect.unwrap(getattr(function, "__func__", function))
+                            if inspect.isfunction(function) and (not own.startswith("_") or own == "__init__"):
+                                yield f"{kind.__name__}.{own}", function
+
+
+# Made by inference, not by users; and what solvers ask of a structure or a graph, compiled or not.
+NOT_CALLED_BY_USERS = re.compile(
+    r"((LP)?SparseMAPResult|SparseMAPSolutions|LazyResults|(MAP|Marginal|(LP)?SparseMAP)Batch).__init__|"
+    r"(FactorGraph|Structure).layout|CustomStructure.check_parts|.*[._](oracle|entering)"
+)
+
+
+def test_the_public_api_is_annotated():
+    names = set()
+    for name, function in public_callables():
+        # Code written by dataclass and namedtuple is in no file.
+        if not function.__code__.co_filename.startswith(str(PACKAGE)) or NOT_CALLED_BY_USERS.fullmatch(name):
+            continue
+        signature = inspect.signature(function)
+        empty = inspect.Parameter.empty
+        bare = [p.name for p in signature.parameters.values() if p.annotation is empty]
+        bare = [name for name in bare if name not in ("self", "cls")]
+        assert not bare and signature.return_annotation is not empty, (name, bare)
+        names.add(name)
+    assert len(names) > 200
+    assert (PACKAGE / "py.typed").is_file()
+
+
+USERS_SCRIPT = """
+import numpy as np
+from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier
+from sklearn_sparsemap import map_inference, marginal_inference, sparsemap
+from sklearn_sparsemap.factors import AtMost, Budget, FactorGraph, Xor
+from sklearn_sparsemap.features import DERIVED_FIELDS, TemplateVectorizer, ngrams
+from sklearn_sparsemap.structures import LinearChain
+
+model = StructuredSparseMAPClassifier("chain", loss="hinge", n_jobs=2, solver="mira", eta0=1)
+model.fit([np.eye(2)], [["a", "b"]])
+model.transitions_ = np.eye(2)
+score: float = model.score([np.eye(2)], [["a", "b"]])
+graph = FactorGraph()
+u = graph.variables((2, 3), name="u")
+graph.add(Xor(~u[0]), *[Budget(row, 1) for row in u])
+MultilabelLPSparseMAP(constraints=[AtMost(2)], threshold="auto", hidden_layer_sizes=(3,))
+TemplateVectorizer([*ngrams("word", (1, 2), 1), "n[0]"], derived_fields={**DERIVED_FIELDS, "n": ("word", len)})
+result = sparsemap(LinearChain(), np.eye(2), transitions=np.eye(2))
+result.vjp(np.eye(2))["scores"].round(2)
+n_results: int = len(sparsemap(LinearChain(), [np.eye(2), np.eye(3)]))
+path, value = map_inference(LinearChain(), np.eye(2))
+log_partition: float = marginal_inference(LinearChain(), np.eye(2)).log_partition
+n_iter: int = model.n_iter_
+"""
+WRONG_LINES = [
+    'StructuredSparseMAPClassifier(loss="hing")',
+    "StructuredSparseMAPClassifier(n_jobs=2.5)",
+    "sparsemap(LinearChain, np.eye(2))",
+    "Budget(u, 1.5)",
+    'MultilabelLPSparseMAP(decision="best")',
+    'model.score([], [], "x")[0]',
+    "result.structure",
+    "model.n_iter_.append(1)",
+]
+
+
+def wrong_lines(path, script):
+    """Return the numbers of the lines of a script in which mypy finds errors, and its output."""
+    api = pytest.importorskip("mypy.api")
+    path.write_text(script)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MYPYPATH", str(ROOT))
+        # The cache beside the compiled kernels makes later runs ten times as fast.
+        cache = os.path.join(os.environ["NUMBA_CACHE_DIR"], "mypy")
+        out, _, _ = api.run(["--cache-dir", cache, "--follow-imports", "silent", str(path)])
+    return {int(number) for number in re.findall(rf"{path.name}:(\d+): error", out)}, out
+
+
+def test_type_checkers_see_the_annotations(tmp_path):
+    wrong, out = wrong_lines(tmp_path / "script.py", USERS_SCRIPT + "\n".join(WRONG_LINES))
+    first = USERS_SCRIPT.count("\n") + 1
+    assert wrong == set(range(first, first + len(WRONG_LINES))), out
+
+
+# The last line is wrong: no face has the method.
+FACES = """
+from typing import Protocol
+from sklearn_sparsemap.estimators import (
+    GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredGroupLasso, StructuredSparseMAPClassifier
+)
+from {module} import Face
+lasso: Face = StructuredGroupLasso()._face()
+label_sets: Face = MultilabelLPSparseMAP()._face()
+perceptron: Face = GroupLassoPerceptron()._face()
+classifier: Face = StructuredSparseMAPClassifier()._face()
+class WithMore(Face, Protocol):
+    def more(self) -> int: ...
+lacking: WithMore = StructuredGroupLasso()._face()
+"""
+
+
+def test_all_estimators_have_a_face_that_satisfies_the_protocol(tmp_path):
+    module = modules_with("estimators", "Face")[0].__name__
+    wrong, out = wrong_lines(tmp_path / "faces.py", FACES.replace("{module}", module))
+    assert wrong == {FACES.count("\n")}, out
