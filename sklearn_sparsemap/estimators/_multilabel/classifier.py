@@ -516,7 +516,12 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
                 "weights by the largest one"
             )
         if first:
-            self._init_state(make_label_graph(self, classes, single, gold, weights), classes, single, named)
+            self._graph = make_label_graph(self, classes, single, gold, weights)
+            self.classes_, self._single, self._named = classes, single, named
+            self.n_violations_, self._running = 0, None
+            self._sets, self._rule = None, "threshold"
+            self._calibration = Calibration.unfitted(self.loss, len(classes), single)
+            self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
         graph = self._graph
         if known is not None and (self.loss == "hinge" or not (graph.is_plain or graph.forest is not None)):
             raise ValueError(
@@ -548,14 +553,6 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     def _reset_pass(self):
         self.n_violations_ = 0
-
-    def _init_state(self, graph, classes, single, named):
-        """Set the attributes of a new model for a label graph."""
-        self._graph, self.classes_, self._single, self._named = graph, classes, single, named
-        self.n_violations_, self._running = 0, None
-        self._sets, self._rule = None, "threshold"
-        self._calibration = Calibration.unfitted(self.loss, len(classes), single)
-        self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
 
     def _iteration_limit(self):
         return max_epochs(self)

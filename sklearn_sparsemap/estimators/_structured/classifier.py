@@ -414,17 +414,17 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         structure = self._check_params()
         data = X, y
         X, gold, classes, task = self._training_data(structure, X, y, sample_weight, unknown=True)
-        if self.warm_start and hasattr(self, "_structure"):
-            model = weights_of_last_fit(self, structure, task, X.values, classes)
-            model = model.dense() if self.solver == "lbfgs" else model
-        else:
-            model = zero_weights(task, X.values, self.solver)
         held_out = None
         is_given = X_val is not None or y_val is not None
         if is_given:
             check_validation(self, X_val, y_val)
         elif self.early_stopping:
             X, gold, task, held_out = self._hold_out(structure, X, gold, task)
+        if self.warm_start and hasattr(self, "_structure"):
+            model = weights_of_last_fit(self, structure, task, X.values, classes)
+            model = model.dense() if self.solver == "lbfgs" else model
+        else:
+            model = zero_weights(task, X.values, self.solver)
         self._begin(structure, classes)
         self._set_strength(task, X, gold)
         task.weights = relative(task.weights)
