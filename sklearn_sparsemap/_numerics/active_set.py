@@ -159,7 +159,7 @@ def start(oracle, scores, additional, dims, sizes, limit, work, slots, additiona
         n_iter = 1
         if oracle(scores, additional, dims, work, slots, additional_slots) != -np.inf:
             reference = score(scores, additional, slots, additional_slots)
-            k = append(support, k, slots, additional_slots, 0.0, 1.0, project_on_support(support, k, slots))
+            k = append_if_independent(support, k, slots, additional_slots, 0.0, 1.0)
     return support, k, reference, n_iter
 
 
@@ -176,14 +176,19 @@ def _project(support, k, slots, additional_slots):
     pivot_squared : float
         See `project_on_support`; 0 if the structure cannot join.
     """
-    pivot_squared = project_on_support(support, k, slots)
     weight = 0.0
-    if pivot_squared == 0.0 and find(support.slots, support.additional, k, slots, additional_slots) < 0:
-        k = drop_weightless(support, k)
-        pivot_squared = project_on_support(support, k, slots)
-        if pivot_squared == 0.0:
+    pivot_squared = 0.0
+    # In a loop, so that the projection is in the compiled code once.
+    for trial in range(3):
+        if trial == 1:
+            if find(support.slots, support.additional, k, slots, additional_slots) >= 0:
+                break
+            k = drop_weightless(support, k)
+        elif trial == 2:
             k, weight = make_room(support, k)
-            pivot_squared = project_on_support(support, k, slots)
+        pivot_squared = project_on_support(support, k, slots)
+        if pivot_squared > 0.0:
+            break
     return k, weight, pivot_squared
 
 
@@ -292,16 +297,23 @@ def active_set(
             best_gap, idle = gap, 0
         elif gap <= tol:
             idle += 1
-        if gap <= aim or gap == np.inf or n_iter >= limit[0] or refreshed > 2 or idle >= _MAX_IDLE:
+        is_last = n_iter >= limit[0]
+        # If the solver may be called again, the last structure joins, so that the oracle need not find it again.
+        ends = gap <= aim or gap == np.inf or refreshed > 2 or idle >= _MAX_IDLE
+        if ends or (is_last and limit.shape[0] == 1):
             break
         k, weight, pivot_squared = _project(support, k, slots, additional_slots)
         if pivot_squared == 0.0:
+            if is_last:
+                break
             refreshed += 1
             k = refactor(support, k)
             continue
         support = grow(support, k)
         theta = score(scores, additional, slots, additional_slots) - reference
         k = append(support, k, slots, additional_slots, theta, weight, pivot_squared)
+        if is_last:
+            break
     weights = support.weights[:k]
     status = BY_STRUCTURES if k > 0 else INFEASIBLE
     gap = max(gap, 0.0) if k == 0 or is_distribution(weights) else np.inf

@@ -2,11 +2,11 @@
 
 The active set costs a call of the MAP oracle a round, and products with all structures found so far. A specialised
 solver costs about the same whatever the scores. So a competence says how many calls of the oracle the active set may
-make before the specialised solver takes over: 0 if the latter is expected to be faster, `ALL` if it never is. It is
-asked twice: before the first call and, if the problem is not solved by then, after the calls that the first answer
-allows, when the gap tells how many more calls to expect. The active set continues from the structures it has found.
+make before it is asked again: `ALL` if the active set is expected to be faster. If the specialised solver is, it
+returns 0 or, with a minus sign, the number of rounds after which that solver gives up. The active set then continues
+from the structures it has found.
 
-Used by `_graphs`, `_layers`, `_training`, `losses` and `structures`.
+Used by `_graphs`, `_layers`, `_training`, `inference`, `losses` and `structures`.
 """
 
 from collections import namedtuple
@@ -14,7 +14,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from .._core.jit import FLOATS, INTS, Entry, FirstClass, by_address, kernel
+from .._core.jit import FLOATS, INTS, Entry, FirstClass, by_address, kernel, new_ints
 from .solver import GAVE_UP, INFEASIBLE, LATER, SOLVER
 
 ALL = np.iinfo(np.int64).max  # calls of a problem that the active set solves alone
@@ -22,11 +22,17 @@ ALL = np.iinfo(np.int64).max  # calls of a problem that the active set solves al
 COMPETENCE_SIGNATURE = types.int64(FLOATS, FLOATS, INTS, FLOATS, types.float64, types.int64)
 COMPETENCE = FirstClass(COMPETENCE_SIGNATURE)
 
-# The solvers of a structure, for `solve`. Problems of at most `few_parts` parts are left to the active set. `before`
-# and `after` are competences. If `is_ready` is 0, `after` and `own` are not compiled, and `solve` returns LATER for a
-# problem that needs them.
-Solvers = namedtuple("Solvers", ["before", "after", "own", "by_structures", "few_parts", "is_ready"])
-SOLVERS = by_address([COMPETENCE, COMPETENCE, SOLVER, SOLVER, types.int64, types.int64], Solvers)
+# How `solve` treats a problem that needs the specialised solver. READY calls it. The others stand for it until it is
+# compiled: STOPS returns the status LATER at once; REPLACED leaves the problem to the active set, and returns LATER.
+READY, STOPS, REPLACED = range(3)
+
+# The solvers of a structure, for `solve`. Problems of at most `few_parts` parts are left to the active set. `readiness`
+# is one of the constants above; if it is not READY, `own` is a substitute that is compiled.
+Solvers = namedtuple("Solvers", ["competence", "own", "by_structures", "few_parts", "readiness"])
+SOLVERS = by_address([COMPETENCE, SOLVER, SOLVER, types.int64, types.int64], Solvers)
+
+# Rounds of the specialised solver if it is called at once.
+_ROUNDS_AT_ONCE = 600
 
 
 def as_competence(function):
@@ -61,7 +67,7 @@ def solve(oracle, solvers, problem, goal, warm, marginals, skips):
     solvers : Solvers
     problem, goal, warm : tuples
         (scores, additional, dims, sizes), (aim, tol, limit) and (warm_slots, warm_additional, warm_weights); see
-        `solver.py`.
+        `solver.py`. Facets if it skips, otherwise structures.
     marginals : array of shape (n_parts,)
         Output.
     skips : bool
@@ -74,36 +80,51 @@ def solve(oracle, solvers, problem, goal, warm, marginals, skips):
     objective = 0.0
     gap = np.inf
     n_calls = np.int64(0)
-    n_iter = np.int64(0)
-    part = np.zeros(1, np.int64)
-    is_small = scores.shape[0] <= solvers.few_parts
-    for stage in range(2 if skips and solvers.is_ready != 0 else 0, 3):
-        most = np.int64(ALL)
-        if is_small:
-            pass
-        elif stage == 0:
-            most = solvers.before(scores, additional, dims, marginals, np.inf, np.int64(0))
-        elif solvers.is_ready == 0:
+    is_ready = solvers.readiness == READY
+    most = np.int64(ALL)
+    part = new_ints(np.int64(2))
+    asks = scores.shape[0] > solvers.few_parts
+    if skips and is_ready:
+        most = np.int64(-_ROUNDS_AT_ONCE)
+        asks = False
+    while True:
+        if asks:
+            most = solvers.competence(scores, additional, dims, marginals, gap, n_calls)
+        is_own = most <= n_calls
+        if is_own and solvers.readiness == STOPS:
             status = np.int64(LATER)
             break
-        elif stage == 1:
-            most = solvers.after(scores, additional, dims, marginals, gap, n_calls)
-        else:
-            found = solvers.own(
-                oracle, scores, additional, dims, sizes, aim, tol, limit, slots[:0], additional_slots[:0],
-                weights[:0], marginals,
-            )  # fmt: skip
-            if found[3] != GAVE_UP:
-                return found
-        if most <= n_calls:
-            continue
-        is_last = most >= limit[0]
-        part[0] = most - n_calls
-        slots, additional_slots, weights, status, objective, gap, n_iter = solvers.by_structures(
-            oracle, scores, additional, dims, sizes, aim, tol, limit if is_last else part, slots, additional_slots,
-            weights, marginals,
+        is_last = most == 0 or most >= limit[0] or (is_own and not is_ready)
+        part[0] = limit[0] if is_own else min(most, limit[0]) - n_calls
+        part[1] = -most
+        # Another thread can end calls by `limit` only. It does not count the earlier calls, so these must be few.
+        heeds = is_last and (is_own or 100 * n_calls <= limit[0])
+        # The specialised solver cannot start from structures.
+        n_warm = slots.shape[0]
+        if is_own and is_ready and not skips:
+            n_warm = 0
+        n_weights = weights.shape[0] if n_warm > 0 else 0
+        # One call for both solvers, because each takes long to compile.
+        solver = solvers.own if is_own else solvers.by_structures
+        new_slots, new_additional, new_weights, status, objective, gap, n_iter = solver(
+            oracle, scores, additional, dims, sizes, aim, tol, limit if heeds else part, slots[:n_warm],
+            additional_slots[:n_warm], weights[:n_weights], marginals,
         )  # fmt: skip
+        if status == GAVE_UP:
+            most = np.int64(ALL)
+            asks = False
+            if skips:
+                # The active set cannot start from facets.
+                slots = slots[:0]
+                additional_slots = additional_slots[:0]
+                weights = weights[:0]
+            continue
+        slots = new_slots
+        additional_slots = new_additional
+        weights = new_weights
         n_calls += n_iter
-        if is_last or n_iter < part[0] or gap <= aim or status == INFEASIBLE:
+        if is_own and not is_ready and status != INFEASIBLE:
+            status = np.int64(LATER)
+        if is_own or is_last or n_iter < part[0] or gap <= aim or status == INFEASIBLE:
             break
     return slots, additional_slots, weights, status, objective, gap, n_calls

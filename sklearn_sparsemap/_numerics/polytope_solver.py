@@ -4,10 +4,11 @@ Used by `inference`, `losses`, `structures` and `testing`.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 from .._core.jit import Entry
-from .competence import Solvers, always, never
+from .competence import READY, REPLACED, Solvers, always, never
 from .loops import SOLVERS_BY_NAME
 
 
@@ -25,9 +26,12 @@ class PolytopeSolver(NamedTuple):
     few_parts : int, default=0
         The active set solves all problems with at most this number of parts. There it takes at most about the time of
         the specialised solver, whose compilation takes seconds.
-    before, after : Entry, default=always
-        The competence of the specialised solver for larger problems; see `competence`. `before` compiles in a fraction
-        of a second.
+    before : Entry, default=always
+        The competence for larger problems as long as this solver is not compiled, in training; see `competence`. It
+        compiles in a fraction of a second.
+    after : Entry, default=None
+        The competence otherwise; None for the same. Inference always uses it, so that its result does not depend on
+        what is compiled already.
     paths : Entry, default=None
         Decomposes a solution into structures and weights. If None, the active set does it.
     equations : Entry, default=None
@@ -44,7 +48,7 @@ class PolytopeSolver(NamedTuple):
     products: Entry | None
     few_parts: int = 0
     before: Entry = always
-    after: Entry = always
+    after: Entry | None = None
     paths: Entry | None = None
     equations: Entry | None = None
     of_many: Callable[..., Any] | None = None
@@ -52,23 +56,26 @@ class PolytopeSolver(NamedTuple):
     @property
     def alone(self):
         """This solver for all problems, whatever their size and scores."""
-        return self._replace(few_parts=-1, before=always, after=always)
-
-    @property
-    def is_compiled(self):
-        """Whether this process has compiled or loaded it."""
-        return self.solve.is_compiled and self.after.is_compiled
+        return self._replace(few_parts=-1, before=always, after=None)
 
 
-def solver_of(structure, solver="auto"):
-    """Return a compiled solver of a structure that never gives up: its closed form, or a solver over structures."""
-    own = structure.polytope_solver
+@cache
+def solver_of(own, solver="auto"):
+    """Return a compiled solver that never gives up: a structure's closed form, or a solver over structures.
+
+    Parameters
+    ----------
+    own : PolytopeSolver or None
+        The `polytope_solver` of the structure.
+    solver : str, default="auto"
+    """
     if own is not None and own.products is None and solver in ("auto", "active_set", "facets"):
         return own.solve
     return SOLVERS_BY_NAME["active_set" if solver == "auto" else solver]
 
 
-def solvers_of(own, by_structures, is_ready=True):
+@cache
+def solvers_of(own, by_structures, readiness=READY):
     """Return the `Solvers` of a structure, for kernels.
 
     Parameters
@@ -76,11 +83,11 @@ def solvers_of(own, by_structures, is_ready=True):
     own : PolytopeSolver or None
     by_structures : Entry
         The active set, or another solver that never gives up.
-    is_ready : bool, default=True
-        Whether kernels get the specialised solver, which is then compiled.
+    readiness : int, default=READY
+        If it is READY, kernels get the specialised solver, which is then compiled; see `competence`.
     """
     if own is None or own.products is None:
-        return Solvers(never, never, by_structures, by_structures, 0, 1)
-    if not is_ready:
-        return Solvers(own.before, never, by_structures, by_structures, own.few_parts, 0)
-    return Solvers(own.before, own.after, own.solve, by_structures, own.few_parts, 1)
+        return Solvers(never, by_structures, by_structures, 0, READY)
+    competence = own.before if readiness == REPLACED else own.after or own.before
+    solver = own.solve if readiness == READY else by_structures
+    return Solvers(competence, solver, by_structures, own.few_parts, readiness)

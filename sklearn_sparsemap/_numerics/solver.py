@@ -8,9 +8,10 @@ A solver is compiled once, and passed to the loops over a batch or an epoch as a
 
 The first four arguments and `sizes` are the problem, as in structures/_base.py. The solver aims at the duality gap
 `aim`, and accepts `tol` if rounding keeps it from `aim`. `limit[0]` is the maximum number of oracle calls. It is read
-before each call, so that another thread can stop the solver by setting it to 0. The three `warm` arrays hold structures
-for a warm start, one a row, and their weights; no row means a cold start. `marginals` is overwritten. The solution is a
-tuple
+before each call, so that another thread can stop the solver by setting it to 0. If there is a `limit[1]`, another call
+may continue the solution, and the flow of a chain gives up after `limit[1]` rounds. The three `warm` arrays hold
+structures for a warm start, one a row, and their weights; no row means a cold start. `marginals` is overwritten. The
+solution is a tuple
 
 - slots, additional slots: the structures of the support, one a row;
 - weights: their probabilities;

@@ -74,13 +74,21 @@ def sparsemax(scores, threshold, u):
     return threshold, count
 
 
-@kernel
-def prefer_facets(scores, n_rows, n_cols, enough):
-    """Choose between facets and structures for a matrix of scores, by the sparsemax supports of its lines.
+@kernel(no_nans=True)
+def _n_near(scores, least):
+    """Return the number of scores above a value."""
+    count = 0.0
+    for i in range(scores.shape[0]):
+        count += 1.0 if scores[i] > least else 0.0
+    return count
 
-    There is one line for each index of the shorter axis. Facets are expected to be faster if the total size of the
-    supports is at least ``enough[0] * n_lines + enough[1]``. If the matrix has one row more than columns, as for
-    trees, arcs from a word to itself are left out; for matchings this makes little difference.
+
+@kernel
+def supports_reach(scores, n_rows, n_cols, enough):
+    """Tell whether the sparsemax supports of the lines of a matrix of scores have a total size of at least `enough`.
+
+    There is one line for each index of the shorter axis. If the matrix has one row more than columns, as for trees,
+    arcs from a word to itself are left out; for matchings this makes little difference.
     """
     across = n_rows <= n_cols
     n = min(n_rows, n_cols)
@@ -93,6 +101,11 @@ def prefer_facets(scores, n_rows, n_cols, enough):
             line[b] = scores[a * n_cols + b if across else b * n_cols + a]
         if m == n + 1 and not across:
             line[a + 1] = -np.inf
-        threshold, count = sparsemax(line, threshold, u)
+        # The support has no scores that are lower than the best one by 1.
+        count = _n_near(line, highest(line) - 1.0)
+        if count > 1.0:
+            threshold, count = sparsemax(line, threshold, u)
         total += count
-    return total >= enough[0] * n + enough[1]
+        if total >= enough:
+            return True
+    return False

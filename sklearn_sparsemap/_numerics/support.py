@@ -113,21 +113,15 @@ def score(scores, additional, slots, additional_slots):
 @kernel
 def _product_of_counts(a, b):
     """Return the inner product of the part counts of two structures, whose slots are sorted."""
-    total, s, t = 0, 0, 0
-    while s < a.shape[0] and t < b.shape[0]:
-        if a[s] < b[t]:
-            s += 1
-        elif a[s] > b[t]:
+    total = np.int64(0)
+    t = np.int64(0)
+    for part in a:
+        while t < b.shape[0] and b[t] < part:
             t += 1
-        else:
-            part, n_first, n_second = a[s], 0, 0
-            while s < a.shape[0] and a[s] == part:
-                n_first += 1
-                s += 1
-            while t < b.shape[0] and b[t] == part:
-                n_second += 1
-                t += 1
-            total += n_first * n_second
+        end = t
+        while end < b.shape[0] and b[end] == part:
+            end += 1
+        total += end - t
     return total
 
 

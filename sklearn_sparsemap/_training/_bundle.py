@@ -19,6 +19,10 @@ _SERIOUS, _VERY_GOOD = 0.1, 0.5
 # Memory limit of the planes in bytes, and their minimum and maximum number.
 _PLANE_BYTES = 64 * 2**20
 _MIN_PLANES, _MAX_PLANES = 20, 200
+# Weight of the quadratic term, relative to the metric, at which a step must promise no gain before the method stops.
+_WEAK = 0.01
+# Objective below which the promised gain is compared with this, not with the objective.
+_SMALL = 0.01
 # Smallest weight of the quadratic term, which keeps the division by it finite.
 _SMALLEST_PROXIMITY = 1e-10
 # Predicted gains up to this, relative to the loss, are rounding errors.
@@ -85,20 +89,31 @@ def simplex_qp(hessian, linear, start):
 class _Planes:
     """Cutting planes: gradients of the loss, and the gaps between the loss and the planes at the best point."""
 
-    def __init__(self, gradient, penalised):
-        self.penalised = penalised
+    def __init__(self, gradient):
         self.most = int(np.clip(_PLANE_BYTES // gradient.nbytes, _MIN_PLANES, _MAX_PLANES))
         self.gradients = np.empty((self.most, len(gradient)))
         self.gradients[0] = gradient
         self.n = 1
         self.errors = np.zeros(1)
         self.multipliers = np.ones(1)
-        # Products of the gradients, over the penalised weights and over the others.
-        self.products = [np.atleast_2d(gradient[mask] @ gradient[mask]) for mask in (penalised, ~penalised)]
+        # Products of the gradients, each entry divided by the curvature; those of the last gradients may be missing.
+        self._curvature = None
+        self._products = np.zeros((0, 0))
 
     @property
     def held(self):
         return self.gradients[: self.n]
+
+    def products(self, curvature):
+        """Return the products of the gradients, each entry divided by a positive curvature."""
+        if self._curvature is None or not np.array_equal(curvature, self._curvature):
+            self._curvature = curvature
+            self._products = np.zeros((0, 0))
+        k = len(self._products)
+        if k < self.n:
+            columns = self.held @ (self.held[k:] / self._curvature).T
+            self._products = np.block([[self._products, columns[:k]], [columns.T]])
+        return self._products
 
     def add(self, gradient, error):
         if self.n == self.most:
@@ -107,9 +122,6 @@ class _Planes:
         self.n += 1
         self.errors = np.append(self.errors, error)
         self.multipliers = np.append(self.multipliers, 0.0)
-        for k, mask in enumerate((self.penalised, ~self.penalised)):
-            column = self.held @ np.where(mask, gradient, 0.0)
-            self.products[k] = np.block([[self.products[k], column[:-1, None]], [column[None]]])
 
     def _forget(self):
         """Drop a quarter of the planes: those with the smallest multipliers, the oldest first."""
@@ -119,10 +131,10 @@ class _Planes:
         self.n = len(kept)
         self.errors = self.errors[kept]
         self.multipliers = self.multipliers[kept] / self.multipliers[kept].sum()
-        self.products = [products[np.ix_(kept, kept)] for products in self.products]
+        self._curvature = None
 
 
-def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, after_step, gap=_NOTHING):
+def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, after_step, gap=_NOTHING, metric=None):
     """Minimise ``loss(x) + alpha/2 |x[penalised]|^2`` for a convex loss.
 
     Parameters
@@ -143,6 +155,8 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
     gap : float, default=1e-12
         The method also stops if the planes promise, or prove, that no more than this can be gained, relative to the
         maximum of 1 and the objective.
+    metric : array of shape (n,), default=None
+        About the curvature of the loss in each weight, positive. By default, 1 times the norm of the first gradient.
 
     Returns
     -------
@@ -161,15 +175,23 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
         return value, value - 0.5 * (own @ point), slope - own, slope
 
     value, loss, gradient, _ = without_penalty(x)
-    planes = _Planes(gradient, penalised)
-    proximity = max(float(np.linalg.norm(gradient)), _SMALLEST_PROXIMITY)
+    if not np.isfinite(value):
+        return x, value, np.inf, ""
+    planes = _Planes(gradient)
+    proximity = 1.0
+    has_metric = metric is not None
+    if not has_metric:
+        metric = np.ones(len(x))
+        proximity = max(float(np.linalg.norm(gradient)), _SMALLEST_PROXIMITY)
+    strengths = alpha * penalised
     run, largest_error, n_calls, noted, noted_at = 0, np.inf, 1, value, 1
+    was_short = True
     while True:
         # The step to the minimum of the model is computed from the dual problem, whose variables are the multipliers.
-        curvature = np.where(penalised, proximity + alpha, proximity)
+        curvature = proximity * metric + strengths
         own = alpha * np.where(penalised, x, 0.0)
-        hessian = planes.products[0] / (proximity + alpha) + planes.products[1] / proximity
-        planes.multipliers = simplex_qp(hessian, planes.errors + planes.held @ (own / curvature), planes.multipliers)
+        linear = planes.errors + planes.held @ (own / curvature)
+        planes.multipliers = simplex_qp(planes.products(curvature), linear, planes.multipliers)
         mean, error = planes.multipliers @ planes.held, planes.multipliers @ planes.errors
         slope = mean + own
         step = -slope / curvature
@@ -182,8 +204,12 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
         known = alpha > 0.0 and np.abs(slope[~penalised]).max(initial=0.0) <= tol
         if known and error + slope[penalised] @ slope[penalised] / (2.0 * alpha) <= gap * scale:
             return x, value, largest, ""
-        if gap > _NOTHING and promised <= gap * scale:
-            return x, value, largest, ""
+        if gap > _NOTHING and promised <= gap * max(_SMALL, abs(value)):
+            if not has_metric or not was_short or proximity <= _WEAK:
+                return x, value, largest, ""
+            # The last step gained all that the model promised, so a longer one may gain more.
+            proximity = max(0.3 * proximity, _WEAK)
+            continue
         if noted - value > _IDLE_GAIN * tol * scale:
             noted, noted_at = value, n_calls
         if not promised > _ROUNDING * scale or n_calls - noted_at >= _MAX_IDLE:
@@ -193,11 +219,14 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
         point = x + step
         new_value, new_loss, gradient, new_slope = without_penalty(point)
         n_calls += 1
+        if not np.isfinite(new_value):
+            return point, new_value, largest, ""
         # By convexity, the slope at the new point bounds the gain from below. It is more accurate than the difference
         # of values.
         gain = max(value - new_value, -(new_slope @ step))
         before = proximity
         wanted = 2.0 * proximity * (1.0 - gain / promised)
+        was_short = gain >= _VERY_GOOD * promised
         if gain >= _SERIOUS * promised:
             planes.errors = np.maximum(planes.errors + new_loss - loss - planes.held @ step, 0.0)
             x, value, loss = point, new_value, new_loss

@@ -107,8 +107,12 @@ def _loss_of_steps(
     while level < np.inf:
         _fix_lighter(scores, target.gold_slots, step_weights, level)
         factor = level - least
+        # Read-only, as in `_loss_of_target`: for writable scores Numba would compile the loss once more.
+        fixed = target.scores
+        if factor > 0.0:
+            fixed = scores
         part = Target(
-            scores,
+            fixed,
             target.additional,
             target.dims,
             target.sizes,

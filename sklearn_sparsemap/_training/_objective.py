@@ -39,6 +39,12 @@ _N_RANGES = 64
 # Number of scores of a block of samples, which limits the memory for scores and residuals, and the maximum number of
 # blocks that are taken together, because they need little memory.
 _BLOCK, _FEW_BLOCKS = 2**18, 16
+# Maximum number of weights for the bundle method from the start. It needs fewer evaluations than L-BFGS, but each step
+# compares all earlier gradients.
+_FEW_WEIGHTS = 1000
+# Least curvature of a weight, relative to that of an intercept, because features that are zero have none; and the
+# largest, because squares can overflow.
+_FLATTEST, _STEEPEST = 1e-8, 1e100
 # Number of multiplications in a call on a single thread, and minimum number for several threads.
 _COST_PER_CALL, _MANY = 2**22, 2**17
 
@@ -144,6 +150,10 @@ class DenseFeatures:
         scores += model.intercept
         return scores
 
+    def squares(self, row_weights):
+        """Return the weighted sum of the squares of each feature."""
+        return row_weights @ np.square(self.X)
+
     def gradient(self, residuals, factor, alpha, coef, out):
         """Fill `out` with ``factor * X.T @ residuals + alpha * coef``; return the sum of the squares of `coef`."""
         np.matmul(self.X.T, residuals, out=out)
@@ -195,6 +205,12 @@ class SparseFeatures:
             _COST_PER_CALL,
         )
         return scores
+
+    def squares(self, row_weights):
+        """Return the weighted sum of the squares of each feature."""
+        rows, n_features = self.rows, self._cuts[-1]
+        squares = np.repeat(row_weights, np.diff(rows.indptr)) * np.square(rows.data)
+        return np.bincount(rows.indices, squares, n_features)
 
     def gradient(self, residuals, factor, alpha, coef, out, is_first=True, is_last=True):
         """Fill `out` with ``factor * X.T @ residuals + alpha * coef``; return the sum of the squares of `coef`.
@@ -310,6 +326,26 @@ class BatchObjective(Objective):
         """Mask of the penalised weights in a flat vector: all except the intercept."""
         m = self.shape[1]
         return np.repeat([True, False, True], [self.n_coefs, m, self.n_additional])
+
+    @property
+    def has_few_weights(self):
+        """Whether the bundle method compares gradients in less time than it saves by fewer evaluations."""
+        return self.n_coefs + self.shape[1] + self.n_additional <= _FEW_WEIGHTS
+
+    def curvatures(self):
+        """Return bounds of the second derivatives of the loss in each weight, if its scores alone changed.
+
+        Those of additional scores get the bound of the intercepts.
+        """
+        task = self.task
+        smoothness = task.smoothness()
+        rows = np.repeat(task.weights * (1.0 if smoothness is None else smoothness), np.diff(task.row_ptr))
+        rows = rows / self.total_weight
+        m = self.shape[1]
+        with np.errstate(over="ignore"):
+            of_features = np.repeat(self.features.squares(rows), m)
+        bounds = np.concatenate([of_features, np.full(m + self.n_additional, rows.sum())])
+        return np.clip(bounds, _FLATTEST * rows.sum(), _STEEPEST)
 
     def loss_gradient(self, vector, out=None):
         """Return the objective and its gradient at the model in a flat vector; the gradient is written to `out`."""

@@ -12,7 +12,7 @@ from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, copy_in
 from .._core.offsets import split_flat
 from .._core.ragged import RaggedArray
 from .._core.threads import cut_evenly, over_ranges
-from .._numerics.competence import SOLVERS
+from .._numerics.competence import READY, SOLVERS
 from .._numerics.loops import GAP, OBJECTIVE, Problems, take_problems
 from ..inference import sparsemap
 from ..inference._batch import argmax_problems, decode_problems, map_problems, marginal_problems
@@ -41,7 +41,8 @@ _OUT = types.Tuple([FLOATS_OUT, FLOATS_2D_OUT])
 def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targets, tol, memory, cuts, out):
     """Compute the weighted losses of ranges of samples, and their gradients.
 
-    A limit of 0 in the memory stops the call; results are then incomplete.
+    A limit of 0 in the memory stops the call, and so does a sample for which a solver should be compiled; results are
+    then incomplete.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targ
     for r in range(cuts.shape[0] - 1):
         own = sums[r]
         for i in range(cuts[r], cuts[r + 1]):
-            if memory.limit[0] == 0:
+            if memory.limit[0] == 0 or memory.later[1] != 0:
                 return
             first, last = targets.row_ptr[i] * n_outputs, targets.row_ptr[i + 1] * n_outputs
             residual = residuals[first:last]
@@ -232,21 +233,28 @@ class StructureTask(Task):
     def loss_gradient(self, scores, additional, n_jobs):
         targets, memory, cuts = self._of_all_samples
         residuals = scores if self.overwrites_scores else np.array(scores, order="C")
-        out = residuals.reshape(-1)
         additional = readonly(additional + targets.mask)
-        sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
-        over_ranges(
-            lambda start, stop: _residuals_of_ranges(
-                loss_of_target, *self.inference.arguments, self.form, additional, targets, self.accuracy, memory,
-                cuts[start : stop + 1], (out, sums[start:stop]),
-            ),
-            self.n_outputs * np.diff(self.row_ptr[cuts]),
-            n_jobs,
-            _COST_PER_CALL,
-            limit=memory.limit,
-        )  # fmt: skip
-        if memory.later[1]:
+        _, solvers = self.inference.arguments
+        before = None if solvers.readiness == READY else residuals.copy()
+        out = residuals.reshape(-1)
+        while True:
+            sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
+            over_ranges(
+                lambda start, stop, sums=sums: _residuals_of_ranges(
+                    loss_of_target, *self.inference.arguments, self.form, additional, targets, self.accuracy, memory,
+                    cuts[start : stop + 1], (out, sums[start:stop]),
+                ),
+                self.n_outputs * np.diff(self.row_ptr[cuts]),
+                n_jobs,
+                _COST_PER_CALL,
+                limit=memory.limit,
+            )  # fmt: skip
+            if not memory.later[1]:
+                break
+            # Again from the start, so that no warm start depends on the order in which threads stopped.
             self.inference.prepare(memory)
+            memory.counts[:] = 0
+            residuals[...] = before
         return sums[:, 0].sum(), residuals, sums[:, 2:].sum(axis=0), int(sums[:, 1].sum())
 
     def _problems(self, scores, additional):

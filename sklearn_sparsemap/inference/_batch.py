@@ -13,6 +13,7 @@ from .._core.jit import readonly
 from .._core.offsets import offsets
 from .._core.threads import over_ranges
 from .._numerics.argmax import gibbs_argmax, map_argmax
+from .._numerics.competence import READY, STOPS
 from .._numerics.loops import (
     N_STATISTICS,
     SOLVERS_BY_NAME,
@@ -123,29 +124,26 @@ def argmax_problems(
         solvers = solvers_of(None, OTHER_ARGMAXES[argmax])
     elif solver == "auto":
         is_small = own is None or _n_parts(problems).max() <= own.few_parts
-        solvers = solvers_of(None if is_small else own, solver_of(structure), is_small or own.is_compiled)
+        is_ready = is_small or own.solve.is_compiled
+        solvers = solvers_of(None if is_small else own, solver_of(own), READY if is_ready else STOPS)
     elif solver in SOLVERS_BY_NAME:
-        solvers = solvers_of(None, solver_of(structure, solver))
+        solvers = solvers_of(None, solver_of(own, solver))
     elif own is None or own.name != solver:
         which = SPECIALISED_SOLVERS[solver]
         raise ValueError(f"solver={solver!r} is for {which}; got {structure!r}: use solver='auto'")
     else:
-        solvers = solvers_of(own.alone, solver_of(structure))
-    solution = _solve(oracle, solvers, problems, tol, max_iter, n_jobs)
-    if (solution[1][:, STATUS] == LATER).any():
-        # The first problem that needs the specialised solver: it is compiled, and solves the batch.
-        solution = _solve(oracle, solvers_of(own, solver_of(structure)), problems, tol, max_iter, n_jobs)
-    check_feasible(solution[1][:, STATUS] != INFEASIBLE, many, structure, problems)
-    return solution
-
-
-def _solve(oracle, solvers, problems, tol, max_iter, n_jobs):
-    """Solve all problems by `Solvers`; return as `argmax_problems`."""
+        solvers = solvers_of(own.alone, solver_of(own))
     limit = np.array([max_iter])
     marginals = np.empty(len(problems.scores))
     statistics = np.empty((len(problems.sizes), N_STATISTICS))
-    arguments = oracle, solvers, problems, AIM * tol, tol, limit, marginals, statistics
-    pools = over_ranges(partial(sparsemap_range, *arguments), _n_parts(problems), n_jobs, limit=limit)
+    while True:
+        arguments = oracle, solvers, problems, AIM * tol, tol, limit, marginals, statistics
+        pools = over_ranges(partial(sparsemap_range, *arguments), _n_parts(problems), n_jobs, limit=limit)
+        if not (statistics[:, STATUS] == LATER).any():
+            break
+        # The first problem that needs the specialised solver: it is compiled, and solves the batch.
+        solvers = solvers_of(own, solver_of(own))
+    check_feasible(statistics[:, STATUS] != INFEASIBLE, many, structure, problems)
     # A single problem has one range.
     return marginals, statistics, pools[0] if len(pools) == 1 else tuple(map(np.concatenate, zip(*pools)))
 

@@ -26,7 +26,7 @@ from .._core.offsets import offsets
 from .._core.tables import aligned
 from .._core.threads import over_ranges
 from .._core.validation import check_choice, check_n_jobs, check_numbers, check_positive, check_same_length
-from .._numerics.competence import always
+from .._numerics.competence import READY, REPLACED, always
 from .._numerics.polytope_solver import solver_of, solvers_of
 from ..factors import FactorGraph
 from ..inference._batch import OTHER_ARGMAXES, check_feasible, marginal_oracle_of
@@ -229,12 +229,13 @@ class Inference:
         self._oracle = structure.oracle
         if argmax == "sparsemap":
             self._own = structure.polytope_solver
-            self._by_structures = solver_of(structure)
+            self._by_structures = solver_of(self._own)
         elif argmax == "gibbs":
             self._oracle = marginal_oracle_of(structure, f"loss={name!r}")
         # Closed forms solve all samples, and compile fast.
         is_closed_form = self._own is not None and self._own.before is always
-        self.arguments = self._oracle, solvers_of(self._own, self._by_structures, is_closed_form)
+        readiness = READY if is_closed_form else REPLACED
+        self.arguments = self._oracle, solvers_of(self._own, self._by_structures, readiness)
 
     def prepare(self, memory):
         """Give kernels the specialised solver from now on; reset the flags of the memory."""

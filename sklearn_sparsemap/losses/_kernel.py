@@ -19,7 +19,7 @@ from .._core.jit import (
     kernel,
     readonly,
 )
-from .._numerics.competence import SOLVERS, solve
+from .._numerics.competence import READY, SOLVERS, solve
 from .._numerics.loops import PROBLEMS
 from .._numerics.solver import BY_FACETS, INFEASIBLE, LATER
 from .._numerics.support import parts_repeat, score
@@ -47,20 +47,25 @@ LOSSES_TYPE = by_address([FLOATS_OUT] * 3, Losses)
 # from slots[slot_start[i]] on and likewise in other arrays. Capacity 0 stores nothing. `limit[0]` is the maximum number
 # of oracle calls for a loss, as in _numerics/solver.py. Setting it to 0 ends the running inference. `later[0]` becomes
 # 1 if a sample needs a solver that is not compiled, and `later[1]` if its compilation is worth it, too. `counts` holds
-# the numbers of structures or, if negative, of visits since the specialised solver took over.
+# the numbers of structures or, if negative, of visits since the specialised solver took over. Then the arrays of slots
+# hold `n_facets` arcs of a flow instead, see `_numerics/facets.py`, and `weights` nothing.
 Memory = namedtuple(
     "Memory",
-    ["capacity", "counts", "slots", "slot_start", "additional", "additional_start", "weights", "limit", "later"],
+    ["capacity", "counts", "n_facets", "slots", "slot_start", "additional", "additional_start", "weights", "limit",
+     "later"],
+)  # fmt: skip
+MEMORY = by_address(
+    [types.int64, INTS_OUT, INTS_OUT, PARTS_OUT, INTS, PARTS_OUT, INTS, FLOATS_OUT, INTS_OUT, INTS_OUT], Memory
 )
-MEMORY = by_address([types.int64, INTS_OUT, PARTS_OUT, INTS, PARTS_OUT, INTS, FLOATS_OUT, INTS_OUT, INTS_OUT], Memory)
 
 # Maximum number of oracle calls for a loss. Nearly tied structures would take many more, for a gain that is negligible
 # in training.
 _MAX_ITER = 1000
 # Calls of the oracle by the active set, in place of another solver, from which on it is worth to compile that solver.
 _WORTH_COMPILING = 100
-# Visits after which the active set is tried again for a sample that the other solver solves.
-_VISITS = 8
+# Visits after which the active set is tried again for a sample that the other solver solves, and the number of
+# structures from which on it is not; smaller values keep taggers of sentences at the slower solver.
+_VISITS, _FEW_STRUCTURES = 8, 48
 # Maximum number of stored structures of a sample, and the maximum if the first one would take more than this memory, in
 # bytes. More take memory, and warm starts are hardly better: with 8 in place of 16, epochs take the same time.
 _MAX_STORED, _MAX_STORED_OF_MANY, _MANY_BYTES = 16, 8, 2**22
@@ -85,19 +90,54 @@ def _remember(memory, i, slots, additional_slots, weights, k):
     """
     n_slots, n_additional = slots.shape[1], additional_slots.shape[1]
     kept = min(k, memory.capacity)
-    chosen = np.zeros(k, np.bool_)
+    s = np.int64(-1)
+    last = np.inf
     for place in range(kept):
-        s = place
-        if k > kept:
-            s = -1
+        if k == kept:
+            s = place
+        else:
+            # The next largest weight; of equal weights, the first. (An array of flags takes long to compile.)
+            following = np.int64(-1)
             for r in range(k):
-                if not chosen[r] and (s < 0 or weights[r] > weights[s]):
-                    s = r
-            chosen[s] = True
+                is_left = weights[r] < last or (weights[r] == last and r > s)
+                if is_left and (following < 0 or weights[r] > weights[following]):
+                    following = r
+            s = following
+            last = weights[following]
         copy_into(memory.slots[memory.slot_start[i] + place * n_slots :], slots[s])
         copy_into(memory.additional[memory.additional_start[i] + place * n_additional :], additional_slots[s])
         memory.weights[i * memory.capacity + place] = weights[s]
     memory.counts[i] = kept
+
+
+@kernel
+def _remember_arcs(memory, i, slots, additional_slots):
+    """Store the arcs of a flow as warm start of sample `i`, if there is space; other facets are not stored."""
+    n = 0
+    if slots.shape[1] == additional_slots.shape[1] == 1:
+        while n < slots.shape[0] and slots[n, 0] >= 0:
+            n += 1
+    last = i + 1 == memory.counts.shape[0]
+    space = memory.slots.shape[0] if last else memory.slot_start[i + 1]
+    additional_space = memory.additional.shape[0] if last else memory.additional_start[i + 1]
+    if min(space - memory.slot_start[i], additional_space - memory.additional_start[i]) < n:
+        n = 0
+    for r in range(n):
+        memory.slots[memory.slot_start[i] + r] = slots[r, 0]
+        memory.additional[memory.additional_start[i] + r] = additional_slots[r, 0]
+    memory.n_facets[i] = n
+
+
+@kernel
+def _count_visit(memory, i, n_slots):
+    """Count a visit in which the specialised solver solved sample `i`, or let the active set try again.
+
+    A flow along paths of `n_slots` parts that has n arcs mixes about n - n_slots of them. If these are many, the active
+    set would be slow.
+    """
+    n_visits = max(-memory.counts[i], 0) + 1
+    tries_again = n_visits >= _VISITS and memory.n_facets[i] < n_slots + _FEW_STRUCTURES
+    memory.counts[i] = 0 if tries_again else -n_visits
 
 
 @kernel
@@ -173,36 +213,27 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
     remembers = i >= 0 and memory.capacity > 0
     first, first_additional = memory.slot_start[i], memory.additional_start[i]
     n_warm, first_weight = (max(memory.counts[i], 0), i * memory.capacity) if remembers else (0, 0)
-    skips = remembers and memory.counts[i] < 0
-    last, last_additional = first + n_warm * n_slots, first_additional + n_warm * n_additional
+    skips = remembers and memory.counts[i] < 0 and solvers.readiness == READY
+    width, additional_width, warm_weights = n_slots, n_additional, memory.weights[first_weight : first_weight + n_warm]
+    if skips:
+        # Facets start without multipliers.
+        n_warm, width, additional_width = memory.n_facets[i], 1, 1
+        warm_weights = np.zeros(n_warm + 1)
+    last, last_additional = first + n_warm * width, first_additional + n_warm * additional_width
     slots, additional_slots, weights, status, objective, gap, n_calls = solve(
         oracle,
         solvers,
         (scores, additional, target.dims, target.sizes),
         (tol, tol, memory.limit),
         (
-            memory.slots[first:last].reshape((n_warm, n_slots)),
-            memory.additional[first_additional:last_additional].reshape((n_warm, n_additional)),
-            memory.weights[first_weight : first_weight + n_warm],
+            memory.slots[first:last].reshape((n_warm, width)),
+            memory.additional[first_additional:last_additional].reshape((n_warm, additional_width)),
+            warm_weights,
         ),
         residual,
         skips,
     )
     if status == LATER:
-        slots, additional_slots, weights, status, objective, gap, n_calls = solvers.by_structures(
-            oracle,
-            scores,
-            additional,
-            target.dims,
-            target.sizes,
-            tol,
-            tol,
-            memory.limit,
-            slots,
-            additional_slots,
-            weights,
-            residual,
-        )
         memory.later[0] = 1
         if n_calls >= _WORTH_COMPILING:
             memory.later[1] = 1
@@ -211,14 +242,13 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
         for j in range(residual.shape[0]):
             residual[j] = 0.0
     else:
-        # Structures are stored, facets are not. Rows of facets have additional parts if they are arcs with flow.
         if remembers:
             if status == BY_FACETS:
-                memory.counts[i] = memory.counts[i] - 1 if -_VISITS < memory.counts[i] <= 0 else -1
-                if memory.counts[i] == -_VISITS:
-                    memory.counts[i] = 0
+                _remember_arcs(memory, i, slots, additional_slots)
+                _count_visit(memory, i, n_slots)
             else:
                 _remember(memory, i, slots, additional_slots, weights, weights.shape[0])
+        # Rows of facets have additional parts if they are arcs with flow.
         n_columns = additional_slots.shape[1]
         for s in range(additional_slots.shape[0]):
             weight = target.weight * weights[s]
@@ -322,6 +352,7 @@ def new_memory(sizes, max_bytes):
     starts = [readonly(np.concatenate([[0], np.cumsum(capacity * sizes[:, c])[:-1]]), np.int64) for c in (0, 1)]
     return Memory(
         capacity,
+        np.zeros(n, np.int64),
         np.zeros(n, np.int64),
         np.empty(capacity * int(sizes[:, 0].sum()), np.int32),
         starts[0],

@@ -4,10 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
-from internals import Inference
+from internals import Inference, StructureTask
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_sparsemap import StructuredGroupLasso, StructuredSparseMAPClassifier
+from sklearn_sparsemap import RaggedArray, StructuredGroupLasso, StructuredSparseMAPClassifier, sparsemap
 from sklearn_sparsemap.structures import LinearChain
 
 
@@ -62,12 +62,61 @@ def test_informative_features_compile_no_other_solver(prepared):
     assert not prepared
 
 
+# The second fit asks for more than rounding allows.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_lbfgs_at_kinks_ends_near_the_minimum_in_few_evaluations():
     X, y = recordings(60, None)
     model = StructuredSparseMAPClassifier("chain").fit(X, y)
     best = StructuredSparseMAPClassifier("chain", tol=1e-6).fit(X, y)
     assert model.loss_curve_[-1] < best.loss_curve_[-1] * (1.0 + 5e-4)
     assert model.n_iter_ < 60
+
+
+@pytest.mark.parametrize(("n_labels", "spread"), [(3, 0.3), (5, 0.3), (10, 1.0)])
+def test_a_warm_start_of_the_flow_changes_no_loss(n_labels, spread):
+    rng = np.random.default_rng(0)
+    X = RaggedArray(rng.normal(size=(200, 4)), np.arange(0, 201, 50))
+    gold = RaggedArray(np.repeat(rng.integers(n_labels, size=20), 10), X.indptr)
+
+    def new_task():
+        task = StructureTask(LinearChain(), X, n_labels).learn(gold, np.ones(4), "sparsemap")
+        task.inference.prepare(task._of_all_samples[1])
+        return task
+
+    warm, n_warm = new_task(), 0
+    scores, additional = spread * rng.normal(size=(200, n_labels)), 0.1 * rng.normal(size=warm.n_additional)
+    for step in range(12):
+        n_warm += int((warm._of_all_samples[1].n_facets > 0).sum())
+        loss, residuals, joined, _ = warm.loss_gradient(scores.copy(), additional, 1)
+        cold_loss, cold_residuals, cold_joined, _ = new_task().loss_gradient(scores.copy(), additional, 1)
+        assert loss == pytest.approx(cold_loss, rel=1e-9)
+        np.testing.assert_allclose(residuals, cold_residuals, atol=1e-5)
+        np.testing.assert_allclose(joined, cold_joined, atol=1e-4)
+        scale = 0.1 if step == 6 else 0.01
+        scores = scores + scale * rng.normal(size=scores.shape)
+        additional = additional + scale * rng.normal(size=additional.shape)
+    assert n_warm > 20
+
+
+def test_neighbours_do_not_undo_the_pivots_of_each_other_forever():
+    rng = np.random.default_rng(0)
+    n_solved = 0
+    for _ in range(5):
+        scores = 0.5 * rng.normal(size=(320, 6))
+        transitions = 2.0 * np.eye(6) + 0.05 * rng.normal(size=(6, 6))
+        found = sparsemap(LinearChain(), scores, transitions=transitions, solver="flow")
+        n_solved += int(found.n_iter) < 600
+    assert n_solved == 5
+
+
+@pytest.mark.parametrize(("n_steps", "n_labels", "noise"), [(20, 6, None), (80, 4, 3.0), (80, 6, 3.0), (80, 6, None)])
+def test_the_default_fit_needs_few_evaluations_if_features_tell_little(n_steps, n_labels, noise):
+    X, y = recordings(n_steps, noise, n=10, n_labels=n_labels)
+    X = [np.hstack([x, x[:, :1] ** 2]) for x in X]
+    model = StructuredSparseMAPClassifier("chain").fit(X, y)
+    best = StructuredSparseMAPClassifier("chain", tol=3e-5).fit(X, y)
+    assert model.loss_curve_[-1] < best.loss_curve_[-1] * (1.0 + 5e-4)
+    assert model.n_iter_ < 150
 
 
 def test_recordings_have_a_weaker_default_penalty():

@@ -54,18 +54,19 @@ from sklearn_sparsemap._numerics.threshold import threshold
 
 # --- structures
 # Kernels of chains, against dense twins.
-from sklearn_sparsemap.structures._chain.flow.pricing import all_states, price_backward, price_forward
+from sklearn_sparsemap.structures._chain.flow.forest import link, switch_on
 from sklearn_sparsemap.structures._chain.flow.solver import (
+    all_states,
     grow,
     into,
-    link,
     new_chain,
     new_forest,
     new_prices,
     out_of,
+    price_backward,
+    price_forward,
     price_of,
     solve_forest,
-    switch_on,
 )
 
 # Kernels of trees, against enumerations: cuts, the bound of their multipliers, and the statuses of solvers.

@@ -48,7 +48,10 @@ _GAIN_BETWEEN_KINKS = 1e-2
 # The bundle method stops if its model promises a gain of less than (`_CLOSE` tol)^2, relative to the loss, because near
 # a minimum the objective grows with the square of the gradient. At the default tol, the loss is then within about 1e-4
 # of the minimum, which no held-out score shows.
-_CLOSE = 5.0
+_CLOSE = 7.0
+
+# At a smaller tol, L-BFGS continues from the minimum of the bundle method.
+_ROUGH = 1e-3
 
 # A step with the function's value and slope.
 Point = namedtuple("Point", ["step", "value", "slope"])
@@ -60,7 +63,7 @@ def _thread_pools():
     return ThreadpoolController()
 
 
-def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
+def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration, by_bundle=False):
     """Minimise by L-BFGS, and at kinks by a bundle method.
 
     SparseMAP losses are smooth in the scores, but not in the additional scores. When L-BFGS stalls at a kink, a bundle
@@ -78,6 +81,9 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
     after_iteration : callable
         Called with the model and the objective's value after each iteration; True stops.
 
+    by_bundle : bool, default=False
+        Whether to begin with the bundle method, for a start at kinks. L-BFGS goes on if `tol` is small.
+
     Returns
     -------
     model : LinearModel
@@ -92,9 +98,26 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
         start = objective.pack(model)
         # The next vectors use the memory of the model.
         del model
+        n_iter, message = 0, ""
+        metric = objective.curvatures() if has_kinks and objective.has_few_weights else None
+        stops = []
+
+        def after_step(x, value):
+            stops.append(bool(after_iteration(objective.unpack(x.copy()), float(value))))
+            return stops[-1]
+
+        if by_bundle:
+            rough = max(tol, _ROUGH)
+            start, value, largest, message = minimize_bundle(
+                objective.loss_gradient, start, objective.penalised, alpha=objective.alpha, tol=rough,
+                gap=(_CLOSE * rough) ** 2, most_calls=max_iter, after_step=after_step, metric=metric,
+            )  # fmt: skip
+            if message or tol >= _ROUGH or any(stops):
+                return objective.unpack(start), value, _explain(message, largest, rough)
+            n_iter = len(stops)
         descent = Descent(objective.loss_gradient, start, objective.n_jobs, has_kinks)
         del start
-        n_iter, values, slopes, started_at, failed_at, message, at_kink = 0, [], [], np.inf, np.inf, "", False
+        values, slopes, started_at, failed_at, at_kink = [], [], np.inf, np.inf, False
         while np.isfinite(descent.value) and descent.largest > tol:
             if n_iter >= max_iter:
                 message = "it reached max_iter"
@@ -128,12 +151,14 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
         if at_kink:
             x, value, largest, message = minimize_bundle(
                 objective.loss_gradient, x, objective.penalised, alpha=objective.alpha, tol=tol,
-                gap=(_CLOSE * tol) ** 2, most_calls=max_iter - n_iter,
-                after_step=lambda x, value: bool(after_iteration(objective.unpack(x.copy()), float(value))),
+                gap=(_CLOSE * tol) ** 2, most_calls=max_iter - n_iter, after_step=after_step, metric=metric,
             )  # fmt: skip
-        if message:
-            message = f"{message}; the largest entry of the gradient is {largest:.1e}, tol is {tol:.1e}"
-        return objective.unpack(x), value, message
+        return objective.unpack(x), value, _explain(message, largest, tol)
+
+
+def _explain(message, largest, tol):
+    """Return the reason for a failure with figures; empty if there is none."""
+    return message and f"{message}; the largest entry of the gradient is {largest:.1e}, tol is {tol:.1e}"
 
 
 def _has_stalled(values, slopes):

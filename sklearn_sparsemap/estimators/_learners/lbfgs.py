@@ -18,6 +18,8 @@ from .learner import Learner
 _WARM_UP_EPOCHS, _WARM_UP_STEP = 3, 0.1
 # Duality gap of inference at kinks, as a fraction of the tolerance of L-BFGS.
 _ACCURACY = 1e-4
+# Features tell little if the warm-up leaves more than this fraction of the loss.
+_UNINFORMED = 0.1
 # Maximum number of linearisations of the loss of samples with unknown labels.
 _MAX_ROUNDS = 10
 
@@ -66,10 +68,10 @@ class LBFGSLearner(Learner):
 
     def run(self, on_iteration, task=None, max_iter=None):
         """Minimise the loss of a task from the current model; by default the learner's task, after a warm-up."""
-        if task is None:
-            task, max_iter = self.task, self.max_iter
-            if task.sequential and task.has_kinks and not self._model.additional.any():
-                self._warm_up()
+        is_first = task is None
+        if is_first:
+            task = self.task
+            max_iter = self.max_iter
         X, merged = self.X.values, None
         # Without a penalty, the weights of equal columns need not be equal.
         if self.alpha > 0.0 and sparse.issparse(X):
@@ -79,6 +81,13 @@ class LBFGSLearner(Learner):
         objective = BatchObjective(
             task, X, self._model, alpha=self.alpha, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs
         )
+        by_bundle = False
+        if is_first and task.sequential and task.has_kinks and not self._model.additional.any():
+            start = self._model
+            self._model = self._warmed_up()
+            by_bundle = objective.has_few_weights and self._is_uninformed(start, objective, merged)
+            if by_bundle:
+                self._model = start
 
         def after_iteration(model, loss):
             self._model, self._merged = model, merged
@@ -93,6 +102,7 @@ class LBFGSLearner(Learner):
             max_iter=max_iter,
             tol=self.tol,
             after_iteration=after_iteration,
+            by_bundle=by_bundle,
         )
         self._model, self._merged, self.unconverged = model, merged, objective.unconverged
         if not self.losses or not np.isfinite(loss):
@@ -102,8 +112,8 @@ class LBFGSLearner(Learner):
             message = f"L-BFGS did not converge ({message}); raise max_iter, raise alpha or scale the features"
         return message
 
-    def _warm_up(self):
-        """Run a few epochs of AdaGrad, with fixed parameters.
+    def _warmed_up(self):
+        """Return the model after a few epochs of AdaGrad, with fixed parameters.
 
         At zero weights all structures tie. There the loss has its sharpest kink, at which the negative gradient need
         not be a descent direction, and solutions near it have the largest supports. A few epochs leave this region at
@@ -114,7 +124,18 @@ class LBFGSLearner(Learner):
         epoch = self.task.epochs(optimizer, self.X, remember=False)
         for _ in range(_WARM_UP_EPOCHS):
             epoch(np.arange(len(self.X)))
-        self._model = optimizer.model()
+        return optimizer.model()
+
+    def _is_uninformed(self, start, objective, merged):
+        """Tell whether the epochs since a start have left much of the loss, because features tell little.
+
+        Then the minimum is near kinks, and the bundle method reaches it fastest from the start.
+        """
+        models = start, self._model
+        if merged is not None:
+            models = [merged.transform(model) for model in models]
+        before, after = (objective.loss_gradient(objective.pack(model))[0] for model in models)
+        return bool(after > _UNINFORMED * before)
 
 
 class PartialLBFGSLearner(LBFGSLearner):

@@ -13,12 +13,12 @@ from ..._numerics.newton import has_flat_dual, maximise_dual, new_cuts, new_rows
 from ..._numerics.polytope_solver import PolytopeSolver
 from ..._numerics.rows import best_are_in_face, drop_rounding, has_ties, lower_rows, read_rows, write_rows
 from ..._numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
-from ..._numerics.sparsemax import prefer_facets
+from ..._numerics.sparsemax import supports_reach
 from ..._numerics.tight_face import as_equations, face_products
 
 # The multiplier that marks a full column whose multiplier is 0 in this solution, but not in all solutions.
 _SOME = 2.0 * BINDING
-_FEW_PARTS = 12  # `PolytopeSolver.few_parts`; so few pairs never reach `_ENOUGH`
+_FEW_PARTS = 12  # `PolytopeSolver.few_parts`; up to three rows, multipliers save too little to be worth compiling
 
 
 @kernel
@@ -108,15 +108,16 @@ def matching_equations(dims, z, p, slots, weights):
 
 matching_products = face_products("matching_products", matching_equations)
 
-# Facets are expected to be faster than the active set from this many support entries for each row, plus a constant.
-# Fitted to timings with 10 to 100 rows.
-_ENOUGH = (1.2, 11.0)
-
 
 @as_competence
 def prefers_multipliers(scores, additional, dims, marginals, gap, n_calls):
-    """Return the competence of the multipliers: 0 or `ALL`, because it depends on the scores alone."""
-    return np.int64(0) if prefer_facets(scores, dims[0], dims[1], _ENOUGH) else np.int64(ALL)
+    """Return the competence of the multipliers: 0 or `ALL`, because it depends on the scores alone.
+
+    The constants were fitted to timings with 4 to 100 rows.
+    """
+    n = min(dims[0], dims[1])
+    is_better = supports_reach(scores, dims[0], dims[1], min(1.2 * n + 11.0, 1.65 * n + 3.0))
+    return np.int64(0) if is_better else np.int64(ALL)
 
 
 MULTIPLIERS = PolytopeSolver(

@@ -17,14 +17,14 @@ from ..._numerics.newton import evaluate, has_flat_dual, maximise_dual, new_cuts
 from ..._numerics.polytope_solver import PolytopeSolver
 from ..._numerics.rows import has_ties, lower_rows, read_rows, write_rows
 from ..._numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
-from ..._numerics.sparsemax import prefer_facets, sparsemax
+from ..._numerics.sparsemax import sparsemax, supports_reach
 from ..._numerics.tight_face import as_equations, face_products
 from .separation import minimum_cuts
 from .sets import add_set, find_set, have_crossing, read_set
 from .ties import decide_kink
 
 _MAX_ROUNDS = 200
-_FEW_PARTS = 20  # `PolytopeSolver.few_parts`; so few arcs, as of four words, never reach `_ENOUGH`
+_FEW_PARTS = 20  # `PolytopeSolver.few_parts`; up to four words, cuts save too little to be worth compiling
 
 
 @kernel
@@ -238,15 +238,20 @@ def tree_equations(dims, z, p, slots, weights):
     return block, n, ends[: k + 1].copy(), parts, weights[weights.shape[0] - 1] != 0.0
 
 
-# Facets are expected to be faster than the active set from this many support entries for each word, plus a constant.
-# Fitted to timings with 10 to 100 words.
-_ENOUGH = (1.75, 10.0)
+@kernel
+def _enough(n):
+    """Return the total size of the words' sparsemax supports from which on cuts are expected to be faster.
+
+    The constants were fitted to timings with 5 to 100 words.
+    """
+    return min(1.75 * n + 10.0, 3.0 * n - 2.0)
 
 
 @as_competence
 def prefers_cuts(scores, additional, dims, marginals, gap, n_calls):
     """Return the competence of cuts: 0 or `ALL`, because it depends on the scores alone."""
-    return np.int64(0) if prefer_facets(scores, dims[0] + 1, dims[0], _ENOUGH) else np.int64(ALL)
+    n = dims[0]
+    return np.int64(0) if supports_reach(scores, n + 1, n, _enough(n)) else np.int64(ALL)
 
 
 @as_competence
@@ -261,7 +266,7 @@ def prefers_labelled_cuts(scores, additional, dims, marginals, gap, n_calls):
                 line[h * width + label] = scores[(h * n + m) * width + label] if h != m + 1 else -np.inf
         threshold, count = sparsemax(line, threshold, u)
         total += count
-    return np.int64(0) if total >= _ENOUGH[0] * n + _ENOUGH[1] else np.int64(ALL)
+    return np.int64(0) if total >= _enough(n) else np.int64(ALL)
 
 
 tree_products = face_products("tree_products", tree_equations)

@@ -6,87 +6,92 @@ Used by `structures/_chain`.
 import numpy as np
 
 from ...._core.jit import kernel
-from ...._numerics.competence import ALL, as_competence
+from ...._numerics.competence import as_competence
 from ...._numerics.polytope_solver import PolytopeSolver
 from ..map import NO_TRANSITIONS
 from .paths import flow_paths
 from .solver import chain_flow_solver, chain_products
 
-_AT_FIRST = 0.4  # fraction of the least time of the flow that the active set gets before the scores are looked at
-# The active set goes on if it is expected to take less than this fraction of the time of the flow. Its time is lost if
-# it needs more calls than expected.
-_CLEARLY_LESS = 0.8
-# Chains of at most so many parts seldom need more than so many calls, so that they hardly ever compile the flow.
-_FEW_PARTS, _FEW_CALLS = 60, 40
-# With n calls so far and this factor c, the active set is expected to need n (1 + c gap n / sqrt(steps)) calls. Fitted
-# to chains of 10 to 320 steps with 2 to 20 states, at scales 0.1 to 3, and to scores of trained models.
-_CALLS_BY_GAP = 2.5
+# `PolytopeSolver.few_parts`. There the flow saves at most some 100 us, and only if scores are small.
+_FEW_PARTS = 60
+# Calls of the active set before the flow is considered. In training, before the flow is compiled, which takes seconds.
+_FIRST_CALLS, _FEW_CALLS = 7, 40
+# Factors of the calls until the next decision: the second one if the paths so far have few states in common, so that
+# there may be many more. Each decision costs a warm start of the active set.
+_PATIENCE, _CURIOSITY = 6, 2
+# The flow is faster from this value of `_gain_of_flow`. Fitted to chains of 5 to 500 steps with 2 to 20 states: random
+# ones at scales 0.1 to 3, and sticky ones.
+_ENOUGH = 4.6
+_CHANGED = 1e-6  # least difference of squared norms of marginals between steps whose flows differ
+# Factor of the expected number of rounds after which the flow gives up. If it is smaller, more chains that the flow
+# would solve in time go back to the active set.
+_LATE = 4.0
 
 
 @kernel
-def _time_of_paths(n_steps, n_states, n_paths):
-    """Return the time of a number of paths: a call of the oracle each, and products with all earlier paths."""
-    calls = 0.3 * n_steps * n_states**2 * n_paths
-    return calls + 1.0 * n_steps * n_paths**2 + 0.25 * n_paths**3
+def _gain_of_flow(n_steps, n_states, n_on, n_events, n_calls):
+    """Return a number that grows with the time that the flow saves.
 
+    The active set needs about one path for each step at which paths split or merge. If few of the steps are such steps,
+    paths keep together for long. Then the flow, which changes few arcs of a step in a round, needs many rounds.
 
-@kernel
-def _time_of_flow(n_steps, n_states, spread):
-    """Return the time of the flow solver: sweeps over all states, and rounds of pivots.
-
-    `spread` is the number of states with weight. The more they are, and the larger their fraction, the more rounds are
-    needed.
+    Parameters
+    ----------
+    n_steps, n_states : int
+    n_on : float
+        Number of states with weight.
+    n_events : float
+        Number of steps at which paths split or merge.
+    n_calls : int
+        Number of calls of the active set so far. The more there are, the sooner it may end.
     """
-    width = spread / n_steps
-    sweeps = 1.75 * n_states**2 + 80.0 * n_states + 1000.0
-    rounds = 2.0 + width * (1.0 + 3.2 * (width / n_states) ** 2)
-    # If nearly all states have weight, there are few trees, which make up the last term.
-    a_round = 250.0 + 80.0 * width + 10.0 * width**2 * (1.0 - 0.5 * width / n_states)
-    return n_steps * (sweeps + rounds * a_round)
+    meeting = min(1.0, n_events / max(min(n_on - n_steps, n_steps), 1.0))
+    of_size = np.exp(n_on / (n_steps * n_states) + np.log(n_states) / 3.0)
+    return n_events * of_size * np.sqrt(np.sqrt(meeting) / (n_steps * n_calls))
 
 
 @kernel
-def _calls_in(n_steps, n_states, time):
-    """Return the number of calls of the oracle that take the active set a time."""
-    calls = np.int64(1)
-    while _time_of_paths(n_steps, n_states, calls) < time:
-        calls += 1 + calls // 8
-    return calls
+def _rounds_of_flow(n_steps, n_states, n_on):
+    """Return the number of rounds of the flow for a chain of this size without long common ways of its paths."""
+    width = n_on / n_steps
+    fraction = width / n_states
+    return 2.0 + width * (1.0 + 3.2 * fraction * fraction)
 
 
 @as_competence
 def calls_before_flow(scores, additional, dims, marginals, gap, n_calls):
-    """Return the calls that take a fraction of the least time of the flow, in which most problems are solved."""
-    if dims[2] == NO_TRANSITIONS:
-        # The flow is a closed form.
-        return np.int64(0) if scores.shape[0] > _FEW_PARTS else np.int64(ALL)
-    calls = _calls_in(dims[0], dims[1], _AT_FIRST * _time_of_flow(dims[0], dims[1], float(dims[0])))
-    return max(calls, np.int64(_FEW_CALLS)) if scores.shape[0] <= _FEW_PARTS else calls
+    """Return the calls that are worth less than compiling the flow. Without transitions, it is a closed form."""
+    return np.int64(0 if dims[2] == NO_TRANSITIONS else _FEW_CALLS)
 
 
 @as_competence
 def calls_of_flow(scores, additional, dims, marginals, gap, n_calls):
-    """Return the calls that take the time of the flow, or 0 if the active set is expected to take nearly as long."""
-    n_steps, n_states = dims[0], dims[1]
-    expected = n_calls * (1.0 + _CALLS_BY_GAP * gap * n_calls / np.sqrt(n_steps))
-    # The first path has a state of each step, and most others bring one more. Some leave again.
-    # If neighbours mostly have the same label, a path brings many.
-    n_on = 0
-    for u in marginals:
-        n_on += u > 0.0
-    spread = min(max(float(n_on), n_steps + expected / 1.2), float(n_steps * n_states))
-    time = _time_of_flow(n_steps, n_states, spread)
-    # With a third of its structures the active set goes on in any case, because the flow can need hundreds of rounds.
-    # But near ties it can need many more calls than the gap lets expect, so it is always stopped.
-    if not (expected < 3 * n_calls or _time_of_paths(n_steps, n_states, expected) < _CLEARLY_LESS * time):
+    """Return the calls until the next decision, or the negative number of rounds that the flow may take now."""
+    if dims[2] == NO_TRANSITIONS:
         return np.int64(0)
-    return max(_calls_in(n_steps, n_states, time), 4 * n_calls)
+    if n_calls == 0:
+        return np.int64(_FIRST_CALLS)
+    n_steps, n_states = dims[0], dims[1]
+    n_on, n_events, before = 0.0, 0.0, 0.0
+    for t in range(n_steps):
+        norm = 0.0
+        for u in marginals[t * n_states : (t + 1) * n_states]:
+            norm += u * u
+            n_on += 1.0 if u > 0.0 else 0.0
+        n_events += 1.0 if t > 0 and abs(norm - before) > _CHANGED else 0.0
+        before = norm
+    gain = _gain_of_flow(n_steps, n_states, n_on, n_events, n_calls)
+    if gain < _ENOUGH:
+        return np.int64((_CURIOSITY if 2.0 * n_on > n_steps * n_calls else _PATIENCE) * n_calls)
+    # The more the active set would take, the more rounds the flow may take.
+    return -np.int64(_LATE * gain / _ENOUGH * _rounds_of_flow(n_steps, n_states, n_on))
 
 
 FLOW = PolytopeSolver(
     "flow",
     chain_flow_solver,
     chain_products,
+    _FEW_PARTS,
     before=calls_before_flow,
     after=calls_of_flow,
     paths=flow_paths,

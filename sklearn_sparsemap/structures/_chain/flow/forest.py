@@ -53,6 +53,19 @@ def new_forest(n_steps, width):
 
 
 @kernel
+def clear(forest):
+    """Remove all nodes."""
+    for x in range(forest.parent.shape[0]):
+        forest.parent[x], forest.degree[x] = ABSENT, 0
+        forest.flow[x] = forest.potential[x] = 0.0
+    for node in range(forest.on.shape[0]):
+        forest.on[node], forest.u[node] = False, 0.0
+    for t in range(forest.n_on.shape[0]):
+        forest.n_vertices[t] = forest.n_on[t] = 0
+        forest.n_trees[t], forest.stale[t] = 1, True
+
+
+@kernel
 def into(width, t):
     """Return the first in-vertex of step t."""
     return width * (2 * t + 1)

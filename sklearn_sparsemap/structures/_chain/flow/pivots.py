@@ -17,6 +17,9 @@ from .pricing import price_backward, price_forward, price_of
 # After this number of removals, plus one for each node, a layer may remove arcs in every second round only, later in
 # every third, and so on, at random. Otherwise neighbours can force each other to repeat their pivots forever.
 _PATIENCE = 6
+# After so many rounds, a random half of the layers rests in each round. Otherwise neighbours that change at the same
+# time can undo each other's pivots for hundreds of rounds.
+_LIVELY_ROUNDS = 12
 _WORTHWHILE = 1e-12  # least price worth a pivot, relative to the scale of the scores
 
 
@@ -258,12 +261,23 @@ def _repair(chain, forest):
 
 
 @kernel
-def _may_remove(n_removals, patience, s, n_rounds):
-    """Return whether a layer may remove arcs in this round; see `_PATIENCE`."""
+def _draw(s, n_rounds):
+    """Return a pseudo-random number for a layer in a round."""
     number = (s * 7919 + n_rounds * 104729) % 65537
     number = (number ^ (number >> 7)) * 40503 % 65537
-    number = (number ^ (number >> 9)) * 60493 % 65537
-    return number % (1 + n_removals // patience) == 0
+    return (number ^ (number >> 9)) * 60493 % 65537
+
+
+@kernel
+def _rests(s, n_rounds):
+    """Return whether a layer, or a step, stays as it is in this round; see `_LIVELY_ROUNDS`."""
+    return n_rounds >= _LIVELY_ROUNDS and _draw(s, n_rounds) % 2 == 0
+
+
+@kernel
+def _may_remove(n_removals, patience, s, n_rounds):
+    """Return whether a layer may remove arcs in this round; see `_PATIENCE`."""
+    return not _rests(s, n_rounds) and _draw(s, n_rounds + 7) % (1 + n_removals // patience) == 0
 
 
 @kernel
@@ -315,15 +329,24 @@ def pivot(chain, forest, candidates, prices, n_removals, most_rounds):
     most_rounds : int
     """
     busy = np.zeros(chain.n_steps, np.bool_)
+    is_last = False
     for n_rounds in range(most_rounds):
         grow(chain, forest)
         solve_forest(chain, forest, 1.0)
         is_infeasible = _remove_arcs(chain, forest, n_removals, n_rounds, busy)
         price_forward(chain, forest, candidates, prices, 0.0)
         price_backward(chain, forest, candidates, prices, 0.0)
+        n_resting = 0
+        if not is_last:
+            for t in range(chain.n_steps):
+                if not busy[t] and _rests(t, n_rounds):
+                    busy[t] = True
+                    n_resting += 1
         tolerance = tolerance_of(chain, forest)
         n_opened = _open_arcs(chain, forest, prices, busy, tolerance)
         n_opened += _open_nodes(chain, forest, candidates, prices, busy, tolerance)
-        if n_opened == 0 and not is_infeasible:
+        # If nothing changed while some steps rested, the next round shows whether these change.
+        is_last = n_opened == 0 and not is_infeasible
+        if is_last and n_resting == 0:
             return n_rounds + 1
     return most_rounds

@@ -8,16 +8,19 @@ from ...._numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ...._numerics.sparsemax import lower_to_zero, sparsemax
 from ...._numerics.support import add_exactly
 from ..map import NO_TRANSITIONS, end_indices_of
-from .forest import ends_of, grow, into, link, new_forest, out_of, solve_forest, switch_on
+from .forest import clear, ends_of, grow, into, new_forest, out_of, solve_forest
 from .pivots import pivot, tolerance_of
 from .pricing import all_states, new_prices, price_backward, price_forward, price_of
 from .scores import new_chain, part_of
-from .start import add_candidates, first_candidates, plant, sweep
+from .start import add_candidates, are_allowed, first_candidates, link_arcs, plant, planted_states, sweep
 
 # Number of steps from which on rounding can leave a gap above the tolerance.
 _LONG = 100
-# Maximum number of rounds. Chains that converge need up to half as many.
+# Maximum number of rounds, unless the caller has a lower one. Chains that converge need up to half as many.
 _MAX_ROUNDS = 600
+# Maximum number of rounds from the forest of similar scores. Most need fewer than ten; a guess needs more than those
+# that need many.
+_MAX_WARM_ROUNDS = 300
 
 
 @kernel
@@ -75,8 +78,36 @@ def _has_ties(chain, forest, prices):
 
 
 @kernel
-def _solve(chain, forest):
-    """Solve a chain with transitions.
+def _improve(chain, forest, candidates, prices, most_rounds):
+    """Pivot until no state enters, candidate or not; return the number of rounds, and whether this is reached."""
+    every = all_states(chain.n_steps, chain.n_states)
+    n_removals = np.zeros(chain.n_steps, np.int64)
+    n_rounds = np.int64(0)
+    is_solved = False
+    n_candidates = np.int64(0)
+    for t in range(chain.n_steps):
+        n_candidates += candidates.counts[t]
+    while n_rounds < most_rounds and not is_solved:
+        n_rounds += pivot(chain, forest, candidates, prices, n_removals, most_rounds - n_rounds)
+        is_solved = True
+        if n_candidates == chain.n_steps * chain.n_states:
+            break
+        tolerance = tolerance_of(chain, forest)
+        price_forward(chain, forest, every, prices, 0.0)
+        price_backward(chain, forest, every, prices, 0.0)
+        for node in range(forest.u.shape[0]):
+            if node % chain.width < chain.n_states and not forest.on[node]:
+                is_solved &= not price_of(chain, forest, prices, node) > tolerance
+        if not is_solved:
+            add_candidates(chain, forest, prices, 0.0, candidates)
+    return n_rounds, is_solved and n_rounds < most_rounds
+
+
+@kernel
+def _solve(chain, forest, slots, parts, most_rounds):
+    """Solve a chain with transitions, from the arcs of a similar one if there are any, in at most so many rounds.
+
+    If those from the arcs do not suffice, as many follow from the start.
 
     Returns
     -------
@@ -86,30 +117,25 @@ def _solve(chain, forest):
         Number of rounds of pivots, over all sets of candidates.
     is_solved : bool
     """
-    every = all_states(chain.n_steps, chain.n_states)
     prices = new_prices(chain)
-    best = sweep(chain, forest, prices)
-    if best == -np.inf:
-        return -1.0, 0, False
-    candidates = first_candidates(chain, forest, prices, best)
-    n_removals = np.zeros(chain.n_steps, np.int64)
-    plant(chain, forest, candidates, prices, best)
     n_rounds = np.int64(0)
     is_solved = False
-    while n_rounds < _MAX_ROUNDS and not is_solved:
-        n_rounds += pivot(chain, forest, candidates, prices, n_removals, _MAX_ROUNDS - n_rounds)
-        is_solved = True
-        tolerance = tolerance_of(chain, forest)
-        price_forward(chain, forest, every, prices, 0.0)
-        price_backward(chain, forest, every, prices, 0.0)
-        for node in range(forest.u.shape[0]):
-            if node % chain.width < chain.n_states and not forest.on[node]:
-                is_solved &= not price_of(chain, forest, prices, node) > tolerance
+    if are_allowed(chain, slots, parts) and link_arcs(chain, forest, slots, parts) > 0:
+        most_warm = min(most_rounds, _MAX_WARM_ROUNDS)
+        n_rounds, is_solved = _improve(chain, forest, planted_states(chain, forest), prices, most_warm)
         if not is_solved:
-            add_candidates(chain, forest, prices, 0.0, candidates)
+            clear(forest)
+    if not is_solved:
+        best = sweep(chain, forest, prices)
+        if best == -np.inf:
+            return -1.0, 0, False
+        candidates = first_candidates(chain, forest, prices, best)
+        plant(chain, forest, candidates, prices, best)
+        more_rounds, is_solved = _improve(chain, forest, candidates, prices, most_rounds)
+        n_rounds += more_rounds
     # Once more from the last potentials, which removes rounding errors.
     solve_forest(chain, forest, 1.0)
-    return 1.0 if _has_ties(chain, forest, prices) else 0.0, n_rounds, is_solved and n_rounds < _MAX_ROUNDS
+    return 1.0 if _has_ties(chain, forest, prices) else 0.0, n_rounds, is_solved
 
 
 @kernel
@@ -169,7 +195,13 @@ def chain_flow_solver(
     if dims[2] == NO_TRANSITIONS or n_steps == 1:
         tied = _independent_steps(chain, marginals)
     else:
-        tied, n_iter, is_solved = _solve(chain, forest)
+        most_rounds = np.int64(_MAX_ROUNDS)
+        if limit.shape[0] > 1:
+            most_rounds = min(most_rounds, limit[1])
+        n_warm = warm_slots.shape[0]
+        slots = warm_slots.reshape(n_warm)
+        parts = warm_additional.reshape(n_warm)
+        tied, n_iter, is_solved = _solve(chain, forest, slots, parts, most_rounds)
         for t in range(n_steps):
             for i in range(n_states):
                 marginals[t * n_states + i] = max(forest.u[t * chain.width + i], 0.0)
@@ -213,16 +245,7 @@ def chain_products(
     chain = new_chain(direction, additional_direction, dims, 0.0)
     width = chain.width
     forest = new_forest(n_steps, chain.width)
-    n_arcs = 0
-    while n_arcs < slots.shape[0] and slots[n_arcs] >= 0:
-        n_arcs += 1
-    for r in range(n_arcs):
-        t, i, j = slots[r] // n_states, slots[r] % n_states, additional_slots[r] % n_states
-        if not forest.on[t * width + i]:
-            switch_on(chain, forest, t, i)
-        if not forest.on[(t + 1) * width + j]:
-            switch_on(chain, forest, t + 1, j)
-        link(forest, into(width, t + 1) + j, out_of(width, t) + i)
+    n_arcs = link_arcs(chain, forest, slots, additional_slots)
     if n_arcs > 0:
         grow(chain, forest)
         solve_forest(chain, forest, 0.0)

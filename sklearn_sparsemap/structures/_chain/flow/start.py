@@ -4,6 +4,7 @@ import numpy as np
 
 from ...._core.jit import kernel
 from ...._numerics.sparsemax import highest
+from .forest import into, link, out_of, switch_on
 from .pivots import enter
 from .pricing import all_states, price_backward, price_forward, price_of
 
@@ -72,3 +73,50 @@ def plant(chain, forest, candidates, prices, best):
                 enter(chain, forest, candidates, prices, t, i)
     for node in range(forest.u.shape[0]):
         forest.u[node] = 0.0
+
+
+@kernel
+def _arc_of(n_states, slot, part):
+    """Return the step, the first and the second state of an arc; see `_numerics/facets.py`."""
+    return slot // n_states, slot % n_states, part % n_states
+
+
+@kernel
+def are_allowed(chain, slots, parts):
+    """Return whether no arc of a solution, nor a node at its ends, is forbidden."""
+    for r in range(slots.shape[0]):
+        t, i, j = _arc_of(chain.n_states, slots[r], parts[r])
+        gain = chain.gains[t * chain.stride + i * chain.width + j]
+        if gain + chain.scores[t * chain.width + i] + chain.scores[(t + 1) * chain.width + j] == -np.inf:
+            return False
+    return True
+
+
+@kernel
+def link_arcs(chain, forest, slots, parts):
+    """Fill an empty forest with the arcs of a solution; return their number."""
+    width = chain.width
+    n_arcs = 0
+    while n_arcs < slots.shape[0] and slots[n_arcs] >= 0:
+        t, i, j = _arc_of(chain.n_states, slots[n_arcs], parts[n_arcs])
+        if not forest.on[t * width + i]:
+            switch_on(chain, forest, t, i)
+        if not forest.on[(t + 1) * width + j]:
+            switch_on(chain, forest, t + 1, j)
+        link(forest, into(width, t + 1) + j, out_of(width, t) + i)
+        n_arcs += 1
+    return n_arcs
+
+
+@kernel
+def planted_states(chain, forest):
+    """Return the first candidates if the forest is that of similar scores: its states, or all if these are few."""
+    candidates = all_states(chain.n_steps, chain.n_states)
+    if chain.n_states > _FEW:
+        for t in range(chain.n_steps):
+            candidates.counts[t] = 0
+            for i in range(chain.n_states):
+                if forest.on[t * chain.width + i]:
+                    candidates.states[t, candidates.counts[t]] = i
+                    candidates.counts[t] += 1
+    return candidates
