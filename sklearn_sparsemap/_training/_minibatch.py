@@ -18,18 +18,18 @@ _MANY_WEIGHTS = 2**14
 class GradientSteps:
     """Epochs of steps, one for each mini-batch, by the gradient of the mean loss with respect to the scores.
 
-    A subclass has `batch_size`, `n_jobs` and two methods: `forward(X)` returns the scores of rows and the additional
-    scores, and `update(X, gradient, additional_gradient, n_inexact)` takes a step from there, and counts the samples
-    whose inference did not converge.
+    A subclass has `batch_size`, `n_jobs` and two methods: `forward(X)` returns the scores of rows, the additional
+    scores, and the inputs from which `update(inputs, gradient, additional_gradient, n_inexact)` takes a step. The
+    latter also counts the samples whose inference did not converge.
     """
 
     def epoch(self, task, X, order):
         """Visit samples, rows of a `RaggedArray`, once in this order; return the weighted sum of their losses."""
         total = 0.0
         for batch, features in _batches(task, X, order, self.batch_size):
-            scores, additional = self.forward(features)
+            scores, additional, inputs = self.forward(features)
             loss, *gradients = batch.loss_gradient(scores, additional, self.n_jobs, mean=True)
-            self.update(features, *gradients)
+            self.update(inputs, *gradients)
             total += loss
         return total
 
@@ -91,13 +91,12 @@ class MinibatchOptimizer(GradientSteps):
         return self.network.penalty(*self.alphas)
 
     def forward(self, X):
-        self._layers, self._masks = self.network.forward(X, self.dropout, self.rng)
-        return self._layers[-1], self.network.additional
+        layers, masks = self.network.forward(X, self.dropout, self.rng)
+        return layers[-1], self.network.additional, (layers, masks)
 
-    def update(self, X, gradient, additional_gradient, n_inexact):
+    def update(self, inputs, gradient, additional_gradient, n_inexact):
         n_layers = len(self.network.coefs)
-        gradients = [*self.network.backward(self._layers, self._masks, gradient), additional_gradient]
-        self._layers = self._masks = None
+        gradients = [*self.network.backward(*inputs, gradient), additional_gradient]
         rates = [self.rates[0]] * (2 * n_layers) + [self.rates[1]]
         # Intercepts are not penalised.
         alphas = [self.alphas[0]] * n_layers + [0.0] * n_layers + [self.alphas[1]]
@@ -132,7 +131,7 @@ class LinearMinibatchOptimizer(GradientSteps, OnlineOptimizer):
         intercept, additional, coef = np.split(self.store.values, [self.n_outputs, self.store.n_dense])
         scores = X @ coef.reshape(-1, self.n_outputs) + intercept
         # Inference is in float64 for all types of weights.
-        return scores.astype(np.float64, copy=False), additional.astype(np.float64)
+        return scores.astype(np.float64, copy=False), additional.astype(np.float64), X
 
     def update(self, X, gradient, additional_gradient, n_inexact):
         intercepts = gradient.sum(axis=0) * self.rule.fit_intercept
