@@ -24,9 +24,9 @@ from sklearn_sparsemap import StructuredSparseMAPClassifier
 from sklearn_sparsemap._training._columns import DuplicateColumns
 from sklearn_sparsemap._training._data import LinearModel
 from sklearn_sparsemap._training._online.pairs import COUNT, HEAD
-from sklearn_sparsemap._training._scores import linear_scores
 from sklearn_sparsemap.datasets import load_conll
-from sklearn_sparsemap.estimators._learners import new_optimizer, relative
+from sklearn_sparsemap.estimators._learners.epochs import new_optimizer
+from sklearn_sparsemap.estimators._strengths import relative
 from sklearn_sparsemap.features import TemplateVectorizer, chunking_templates
 from sklearn_sparsemap.metrics import span_f1_score
 
@@ -104,7 +104,7 @@ def take_apart(X, y, n_epochs):
     rows = columns.rows
     features = csr_array((np.ones(len(rows.indices)), rows.indices, rows.indptr))
     features.resize(len(rows.indptr) - 1, model.coef.shape[0])
-    scores = linear_scores(features, optimizer.model(), 1)
+    scores = optimizer.model().scores(features, 1)
     for _ in range(2):
         started = process_time()
         task.loss_gradient(scores, optimizer.model().additional, 1)

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
 from sklearn_sparsemap.datasets import load_conll, load_conllu
-from sklearn_sparsemap.estimators import _learners
+from sklearn_sparsemap.estimators._learners import epochs
 from sklearn_sparsemap.features import ArcVectorizer, TokenDictVectorizer, dependency_templates
 from sklearn_sparsemap.metrics import flat_accuracy_score, span_f1_score, unlabeled_attachment_score
 from sklearn_sparsemap.structures import DependencyTree
@@ -85,7 +85,7 @@ def main():
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--losses", nargs="+", default=["sparsemap", "margin_sparsemap", "crf"])
-    parser.add_argument("--gaps", nargs="+", type=float, default=[_learners._ROUGH])
+    parser.add_argument("--gaps", nargs="+", type=float, default=[epochs._ROUGH])
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--tols", nargs="*", type=float, default=[1e-3], help="values to try, after the default")
     parser.add_argument("--solver", default="auto")
@@ -97,7 +97,7 @@ def main():
         structure, X, y, X_dev, y_dev, score = SETS[name](args.data, args.sentences)
         for loss in args.losses:
             for tol, gap, seed in product((None, *args.tols), args.gaps, range(args.seeds)):
-                _learners._ROUGH = gap
+                epochs._ROUGH = gap
                 model = StructuredSparseMAPClassifier(
                     structure, loss, alpha=1e-4, solver=args.solver, tol=tol, random_state=seed
                 )

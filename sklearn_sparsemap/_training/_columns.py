@@ -17,7 +17,8 @@ from scipy import sparse
 
 from .._core.jit import readonly
 from .._core.offsets import ragged_indices
-from ._data import MANY_FEATURES, LinearModel, begins_of_pieces, make_rows, sparse_weights
+from ._data import begins_of_pieces, make_rows
+from .score_models import MANY_FEATURES, LinearModel, sparse_weights
 
 _MANY = 2**18  # entries; smaller data are learned online without merging, because they take little time
 # Largest fraction of the columns that may remain if L-BFGS merges columns.

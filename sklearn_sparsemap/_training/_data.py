@@ -1,6 +1,6 @@
-"""Flat training data, and the weights of a linear model.
+"""Flat training data: gold structures, features and weights of samples for kernels.
 
-Used by `_training/_group_lasso`, `_training/_online` and `estimators`.
+Used by `_training/_online`.
 """
 
 from collections import namedtuple
@@ -29,18 +29,11 @@ from .._core.jit import (
     new_floats,
     readonly,
 )
-from .._core.offsets import offsets, ragged_indices, size_of
+from .._core.offsets import size_of
 from .._core.ragged import RaggedArray
-from .._core.validation import check_matrix
 from .._numerics.competence import SOLVERS
 from .._numerics.loops import Problems, map_range
 from ..losses._kernel import GOLD, LOSS_FORM, MEMORY, Gold, Target, join_gold, loss_of_sample
-
-# Number of features up to which data have an entry for each possible feature, 24 bytes in all. With more, they have one
-# for each feature that was seen, which takes more time: a binary search for each entry of the samples.
-MANY_FEATURES = 2**23
-# Minimum number of features for each weight, if there are many features, for a form without pointers of all features.
-_FEATURES_PER_WEIGHT = 4
 
 # The training samples of a structure, for kernels. Sample i has rows row_ptr[i]..row_ptr[i + 1] of the features and of
 # the scores. `gold`, `dims` and `sizes` describe its structure (see structures/_base.py); `weights` are the sample
@@ -166,119 +159,6 @@ def _loss_of_target(oracle, solvers, form, targets, scores, additional, tol, mem
 
 
 loss_of_target = Entry(_loss_of_target, _LOSS_SIGNATURE)
-
-
-class LinearModel:
-    """The weights of a linear model of scores.
-
-    The scores of a sample with features X_i are ``X_i @ coef + intercept``; the additional scores are the same for
-    all samples. Files hold a model by the names of its attributes; see `estimators/_state/plain.py`. `conformal` and
-    `inspection` read these, too.
-
-    Attributes
-    ----------
-    coef : array or sparse array of shape (n_features, n_outputs)
-        See `sparse_weights`.
-    intercept : array of shape (n_outputs,)
-    additional : array of shape (n_additional,)
-        Additional scores, flat and joined as in structures/_base.py.
-    """
-
-    def __init__(self, coef, intercept, additional):
-        self.coef, self.intercept, self.additional = coef, intercept, additional
-
-    @classmethod
-    def zeros(cls, n_features, n_outputs, n_additional, *, sparse_coef=False, dtype=np.float64):
-        """Return a start of training, whose dense `coef` is read-only and takes no memory."""
-        shape = n_features, n_outputs
-        form = sparse.coo_array if n_features > MANY_FEATURES else sparse.csr_array
-        coef = form(shape, dtype=dtype) if sparse_coef else np.broadcast_to(np.zeros((), dtype), shape)
-        return cls(coef, np.zeros(n_outputs, dtype), np.zeros(n_additional, dtype))
-
-    @property
-    def sizes(self):
-        """Numbers of features, of outputs and of additional scores.
-
-        Raises
-        ------
-        ValueError
-            If the shapes of the arrays do not match.
-        """
-        n_outputs = len(self.intercept)
-        axes = self.coef.ndim, self.intercept.ndim, self.additional.ndim
-        if axes != (2, 1, 1) or self.coef.shape[1] != n_outputs:
-            raise ValueError(f"coef_ has shape {self.coef.shape[::-1]}, but intercept_ {self.intercept.shape}")
-        return self.coef.shape[0], n_outputs, len(self.additional)
-
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-        # The state may come from a damaged file.
-        check_matrix(self.coef, "coef_")
-        self.sizes  # noqa: B018
-
-    @property
-    def dtype(self):
-        """The type of all weights."""
-        return self.coef.dtype
-
-    def astype(self, dtype):
-        """Return the model with weights of a type; the model itself if it already has this type."""
-        arrays = self.coef, self.intercept, self.additional
-        return self if self.coef.dtype == dtype else LinearModel(*(array.astype(dtype) for array in arrays))
-
-    def dense(self):
-        """Return the model with dense `coef`."""
-        if not sparse.issparse(self.coef):
-            return self
-        return LinearModel(self.coef.toarray(), self.intercept, self.additional)
-
-    def copy(self):
-        return LinearModel(self.coef.copy(), self.intercept.copy(), self.additional.copy())
-
-    def of_features(self, features):
-        """Return the rows of `coef` of some features, as an array or a CSR matrix."""
-        if not sparse.issparse(self.coef) or self.coef.format == "csr":
-            return self.coef[features]
-        rows = self.coef.row
-        features = np.asarray(features, rows.dtype)
-        first = np.searchsorted(rows, features)
-        lengths = np.searchsorted(rows, features, side="right") - first
-        at = ragged_indices(first, lengths)
-        shape = len(features), self.coef.shape[1]
-        return sparse.csr_array((self.coef.data[at], self.coef.col[at], offsets(lengths)), shape=shape)
-
-    def penalty(self, alpha):
-        """Return ``alpha/2 |w|^2`` over all weights except the intercept."""
-        return 0.5 * alpha * (squared_norm(self.coef) + squared_norm(self.additional))
-
-
-def sparse_weights(features, outputs, weights, shape):
-    """Return a matrix of weights that are sorted by feature.
-
-    Parameters
-    ----------
-    features, outputs : int arrays of shape (n_weights,)
-    weights : array of shape (n_weights,)
-    shape : (int, int)
-        Numbers of features and of outputs.
-
-    Returns
-    -------
-    coef : CSR or COO of that shape
-        The pointers of a CSR matrix take memory for each possible feature, and the indices of a COO matrix for each
-        weight. So it is COO if there are many features, and far fewer weights.
-    """
-    if shape[0] > MANY_FEATURES and _FEATURES_PER_WEIGHT * len(weights) < shape[0]:
-        return sparse.coo_array((weights, (features, outputs)), shape=shape)
-    indptr = offsets(np.bincount(features, minlength=shape[0]))
-    return sparse.csr_array((weights, outputs, indptr), shape=shape)
-
-
-def squared_norm(array):
-    """Return the sum of squares, as float64."""
-    if array.dtype == np.float64:
-        return float(np.vdot(array, array))
-    return float(np.einsum("i,i->", *[array.ravel()] * 2, dtype=np.float64))
 
 
 def encode_gold(structure, layout, n_outputs, codes):
@@ -450,3 +330,12 @@ def begins_of_pieces(rows, cuts):
     if len(cuts):
         _cut_rows(rows.indices, rows.indptr, readonly(cuts, np.int64), begins[1:-1])
     return readonly(begins, np.int64)
+
+
+def __getattr__(name):
+    """Return a class that pickles of earlier versions look for here."""
+    if name == "LinearModel":
+        from .score_models import LinearModel
+
+        return LinearModel
+    raise AttributeError(name)

@@ -15,7 +15,26 @@ from ._online.rules import STEPS_OF_BATCHES
 _MANY_WEIGHTS = 2**14
 
 
-class MinibatchOptimizer:
+class GradientSteps:
+    """Epochs of steps, one for each mini-batch, by the gradient of the mean loss with respect to the scores.
+
+    A subclass has `batch_size`, `n_jobs` and two methods: `forward(X)` returns the scores of rows, the additional
+    scores, and the inputs from which `update(inputs, gradient, additional_gradient, n_inexact)` takes a step. The
+    latter also counts the samples whose inference did not converge.
+    """
+
+    def epoch(self, task, X, order):
+        """Visit samples, rows of a `RaggedArray`, once in this order; return the weighted sum of their losses."""
+        total = 0.0
+        for batch, features in _batches(task, X, order, self.batch_size):
+            scores, additional, inputs = self.forward(features)
+            loss, *gradients = batch.loss_gradient(scores, additional, self.n_jobs, mean=True)
+            self.update(inputs, *gradients)
+            total += loss
+        return total
+
+
+class MinibatchOptimizer(GradientSteps):
     """Adam on mini-batches, with a separate learning rate and penalty for the additional scores.
 
     Parameters
@@ -71,24 +90,18 @@ class MinibatchOptimizer:
         """Return the penalty of the current weights."""
         return self.network.penalty(*self.alphas)
 
-    def epoch(self, task, X, order):
-        """Visit samples, rows of a `RaggedArray`, once in this order; return the weighted sum of their losses."""
-        total = 0.0
+    def forward(self, X):
+        layers, masks = self.network.forward(X, self.dropout, self.rng)
+        return layers[-1], self.network.additional, (layers, masks)
+
+    def update(self, inputs, gradient, additional_gradient, n_inexact):
         n_layers = len(self.network.coefs)
+        gradients = [*self.network.backward(*inputs, gradient), additional_gradient]
         rates = [self.rates[0]] * (2 * n_layers) + [self.rates[1]]
         # Intercepts are not penalised.
         alphas = [self.alphas[0]] * n_layers + [0.0] * n_layers + [self.alphas[1]]
-        for batch, features in _batches(task, X, order, self.batch_size):
-            network = self.network
-            layers, masks = network.forward(features, self.dropout, self.rng)
-            loss, residuals, joined, n_inexact = batch.loss_gradient(
-                layers[-1], network.additional, self.n_jobs, mean=True
-            )
-            gradients = [*network.backward(layers, masks, residuals), joined]
-            self.unconverged += n_inexact
-            total += loss
-            self._step(gradients, rates, alphas, count_threads(self.n_jobs))
-        return total
+        self.unconverged += n_inexact
+        self._step(gradients, rates, alphas, count_threads(self.n_jobs))
 
     def _step(self, *arguments):
         """Change the weights as `Adam.step` does: after an exception of a signal handler, all of them or none."""
@@ -102,7 +115,7 @@ class MinibatchOptimizer:
         vars(self).update(network=network, rule=rule)
 
 
-class LinearMinibatchOptimizer(OnlineOptimizer):
+class LinearMinibatchOptimizer(GradientSteps, OnlineOptimizer):
     """AdaGrad for a linear model, with one step for each mini-batch; its methods are those of `OnlineOptimizer`."""
 
     state_name = "minibatch"
@@ -114,22 +127,17 @@ class LinearMinibatchOptimizer(OnlineOptimizer):
     def _count_steps(self, task):
         return -(-len(task.weights) // self.batch_size)
 
-    def epoch(self, task, X, order):
-        """Visit samples, rows of a `RaggedArray`, once in this order; return the weighted sum of their losses."""
-        total, n_outputs, n_dense = 0.0, self.n_outputs, self.store.n_dense
-        for batch, features in _batches(task, X, order, self.batch_size):
-            intercept, additional, coef = np.split(self.store.values, [n_outputs, n_dense])
-            scores = features @ coef.reshape(-1, n_outputs) + intercept
-            # Inference is in float64 for all types of weights.
-            scores = scores.astype(np.float64, copy=False)
-            additional = additional.astype(np.float64)
-            loss, residuals, joined, n_inexact = batch.loss_gradient(scores, additional, self._n_jobs, mean=True)
-            intercepts = residuals.sum(axis=0) * self.rule.fit_intercept
-            gradient = np.concatenate([intercepts, joined, (features.T @ residuals).ravel()])
-            STEPS_OF_BATCHES[self.dtype](self.rule, self.store, self.counters, readonly(gradient))
-            self.counters[UNCONVERGED] += n_inexact
-            total += loss
-        return total
+    def forward(self, X):
+        intercept, additional, coef = np.split(self.store.values, [self.n_outputs, self.store.n_dense])
+        scores = X @ coef.reshape(-1, self.n_outputs) + intercept
+        # Inference is in float64 for all types of weights.
+        return scores.astype(np.float64, copy=False), additional.astype(np.float64), X
+
+    def update(self, X, gradient, additional_gradient, n_inexact):
+        intercepts = gradient.sum(axis=0) * self.rule.fit_intercept
+        joined = np.concatenate([intercepts, additional_gradient, (X.T @ gradient).ravel()])
+        STEPS_OF_BATCHES[self.dtype](self.rule, self.store, self.counters, readonly(joined))
+        self.counters[UNCONVERGED] += n_inexact
 
 
 def _batches(task, X, order, batch_size):

@@ -5,8 +5,10 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
+from .score_models import ScoreModel
 
-class Network:
+
+class Network(ScoreModel):
     """Weights of a network, and additional scores, which are the same for all samples.
 
     Attributes
@@ -83,8 +85,12 @@ class Network:
             layers.append(values)
         return layers, masks
 
-    def scores(self, X):
-        """Compute the scores: array of shape (n_rows, n_outputs)."""
+    @property
+    def supports(self):
+        # A hidden layer mixes the features.
+        return frozenset() if len(self.coefs) > 1 else frozenset({"explain"})
+
+    def scores(self, X, n_jobs=None):
         return self.forward(X)[0][-1]
 
     def backward(self, layers, masks, residuals):

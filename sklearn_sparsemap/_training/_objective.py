@@ -30,8 +30,9 @@ from scipy import sparse
 from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel, readonly
 from .._core.threads import cut_evenly, over_ranges
 from .._numerics.cholesky import add_scaled, dot
-from ._data import ROWS, LinearModel, begins_of_pieces, make_rows
+from ._data import ROWS, begins_of_pieces, make_rows
 from ._quasi_newton.pieces import PIECE, add_two, over_pieces
+from .score_models import LinearModel
 
 # Maximum number of ranges of rows.
 _N_RANGES = 64

@@ -99,7 +99,7 @@ class PartialTask(StructureTask):
     def linearized(self, scores, additional, n_jobs):
         """Return a task with a convex loss, which is an upper bound of the loss and equal to it at these scores.
 
-        `PartialLBFGSLearner` (`estimators/_learners.py`) calls it.
+        `PartialLBFGSLearner` (`estimators/_learners/lbfgs.py`) calls it.
         """
         found = self.copy()
         found.__class__ = _LinearTask

@@ -47,7 +47,7 @@ class Task:
     per_sample : tuple of str
         Names of further attributes with an entry for each sample: lists, arrays, or None.
     sequential : bool
-        Whether compiled code learns one sample at a time; otherwise, mini-batches are used. `estimators/_learners.py`
+        Whether compiled code learns one sample at a time; otherwise, mini-batches are used. `estimators/_learners`
         and `_objective.py` read the `form` of the loss (see `loss_form`) of a sequential task.
     accuracy : float
         Duality gap at which inference ends in `loss_gradient` of a sequential task. It is small by default, because

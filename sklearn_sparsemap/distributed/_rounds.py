@@ -6,7 +6,8 @@ from operator import or_
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
-from ..estimators._learners import Learner, held_out_fraction
+from ..estimators._learners.held_out import held_out_fraction
+from ..estimators._learners.learner import Learner
 from ..estimators._partitions import agreement_score, as_classes, survey
 from ..estimators._rounds import (
     Phase,

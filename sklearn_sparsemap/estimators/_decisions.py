@@ -29,8 +29,8 @@ from .._core.validation import (
     check_same_length,
     check_sample_weight,
 )
-from .._training._data import LinearModel
 from .._training._decision_task import DecisionTask
+from .._training.score_models import LinearModel
 from ..factors import FactorGraph
 from ..inference._decisions import check_values, decisions_of
 from ..losses._decisions import perturbed, spo_plus
@@ -38,9 +38,12 @@ from ..metrics import normalized_regret
 from ..structures import Structure
 from ..structures._pool import Pool
 from ._failures import restore_on_error
-from ._learners import LBFGSLearner, check_validation, hold_out, learn_online, relative
+from ._learners.epochs import learn_online
+from ._learners.held_out import check_validation, hold_out
+from ._learners.lbfgs import LBFGSLearner
 from ._monitor import Monitor, Progress, report
 from ._state.export import LearnedArraysMixin
+from ._strengths import relative
 from ._values import check_training, decide, mean_size, ridge, rows_of, structures_for
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from .._core.ragged import RaggedArray
 from .._core.validation import quoted
 from .._training._task import agreement_score
 from ._failures import restore_on_error
-from ._learners import OnlineLearner, held_out_fraction
+from ._learners.epochs import OnlineLearner
+from ._learners.held_out import held_out_fraction
 from ._monitor import Monitor, Progress, report, with_callbacks
 from ._state.fitted import FittedState
 

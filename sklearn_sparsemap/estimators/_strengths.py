@@ -1,4 +1,4 @@
-"""The choice of the strength of a penalty by the loss of held-out samples, along a path of strengths.
+"""The strength of a penalty: the quantities that usual ones depend on, and the choice by the loss of held-out samples.
 
 Used by `estimators/_multilabel` and `estimators/_structured`.
 """
@@ -6,6 +6,7 @@ Used by `estimators/_multilabel` and `estimators/_structured`.
 from collections import namedtuple
 
 import numpy as np
+from scipy import sparse
 
 # Strengths that are tried, as multiples of a usual one, the strongest first.
 PATH = 10.0 ** np.arange(2.0, -2.1, -0.5)
@@ -18,8 +19,72 @@ _CLEAR_DECREASE = 0.01
 # Number of iterations over which `has_stalled` averages.
 _WINDOW = 3
 
+# Number of rows whose squares are computed at once.
+_ROWS = 2**17
+# Maximum number of columns whose means are stored if most columns may have no entry: 128 MiB.
+_MAX_COLUMNS = 2**24
+
 # The chosen strength, the strengths that were tried with their losses, and the results at the chosen one.
 Choice = namedtuple("Choice", ["alpha", "alphas", "losses", "results"])
+
+
+def total_variance(X, weights):
+    """Return the sum of the variances of the columns of a dense or CSR matrix; 1 if it is zero or there are no rows.
+
+    Parameters
+    ----------
+    X : array or CSR of shape (n_rows, n_features)
+    weights : array of shape (n_rows,)
+        Equivalent to repetitions of rows.
+    """
+    n_rows = X.shape[0]
+    total = weights.sum()
+    squares = 0.0
+    is_sparse = sparse.issparse(X)
+    if is_sparse and not X.has_canonical_format:
+        # It may be the user's matrix.
+        X = X.copy()
+        X.sum_duplicates()
+    if is_sparse and X.shape[1] > _MAX_COLUMNS:
+        # Most columns have no entry. The mean of each column would take more memory than the samples.
+        used, indices = np.unique(X.indices, return_inverse=True)
+        X = sparse.csr_array((X.data, indices, X.indptr), shape=(n_rows, len(used)))
+    for start in range(0, n_rows, _ROWS):
+        stop = min(start + _ROWS, n_rows)
+        own = weights[start:stop]
+        if is_sparse:
+            ends = X.indptr[start : stop + 1]
+            squares += np.repeat(own, np.diff(ends)) @ np.square(X.data[ends[0] : ends[-1]])
+        else:
+            squares += np.sum(own @ np.square(X[start:stop]))
+    if not total:
+        return 1.0
+    mean = weights @ X / total
+    variance = float(squares / total - mean @ mean)
+    return variance if variance > 0.0 else 1.0
+
+
+def rows_per_column(X, weights):
+    """Return the number of rows of a dense or CSR matrix for each column that is not zero.
+
+    Parameters
+    ----------
+    X : array or CSR of shape (n_rows, n_features)
+    weights : array of shape (n_rows,)
+        Equivalent to repetitions of rows.
+    """
+    counts = weights > 0.0
+    if sparse.issparse(X):
+        n_used = len(np.unique(X.indices[np.repeat(counts, np.diff(X.indptr)) & (X.data != 0.0)]))
+    else:
+        n_used = np.any(X, axis=0, where=counts[:, None]).sum()
+    return float(weights.sum() / max(n_used, 1))
+
+
+def relative(weights):
+    """Return sample weights scaled to mean 1, because the objective is a mean over the samples."""
+    weights = weights / weights.max()
+    return weights / weights.mean()
 
 
 def try_strengths(alphas, losses, results):

@@ -6,7 +6,7 @@ from sklearn.linear_model import Ridge
 
 from .._core.errors import SampleError
 from .._core.validation import check_numbers, check_same_length
-from .._training._data import LinearModel
+from .._training.score_models import LinearModel
 from ..inference._decisions import check_values, decisions_of, has_decisions
 
 

@@ -58,9 +58,10 @@ class Forest:
         known = readonly(np.zeros((0, scores.shape[1])) if known is None else known, np.float64)
         out = np.empty(scores.shape)
         blocks = np.empty((len(scores) * keep_blocks, scores.shape[1]), np.int64)
-        self._over(lambda start, stop: project_range(
+        costs = np.full(len(scores), float(scores.shape[1]))
+        over_ranges(lambda start, stop: project_range(
             self.order, self.parents, scores, known, start, stop, out, blocks
-        ), scores, n_jobs)  # fmt: skip
+        ), costs, n_jobs, _COST_PER_CALL)  # fmt: skip
         return out, blocks
 
     def pool(self, scores, n_jobs=None):
@@ -86,7 +87,10 @@ class Forest:
         """Return the best sets that contain the parents of all their labels: array of 1.0 and 0.0."""
         scores = readonly(scores, np.float64)
         out = np.empty(scores.shape)
-        self._over(lambda start, stop: best_range(self.order, self.parents, scores, start, stop, out), scores, n_jobs)
+        costs = np.full(len(scores), float(scores.shape[1]))
+        over_ranges(lambda start, stop: best_range(
+            self.order, self.parents, scores, start, stop, out
+        ), costs, n_jobs, _COST_PER_CALL)  # fmt: skip
         return out
 
     def log_partitions(self, scores):
@@ -118,10 +122,6 @@ class Forest:
             if self.parents[child] >= 0:
                 implied[:, self.parents[child]] |= implied[:, child]
         return (implied & known & ~labels).any(axis=1)
-
-    @staticmethod
-    def _over(function, scores, n_jobs):
-        over_ranges(function, np.full(len(scores), float(scores.shape[1])), n_jobs, _COST_PER_CALL)
 
 
 def n_best_in_forest(scores, forest, k):

@@ -105,8 +105,9 @@ class LabelGraph:
     def solve(self, scores, edge_scores, *, tol=1e-9, n_jobs=None):
         """Solve LP-SparseMAP for scores of shape (n_samples, n_labels); return a `LabelSolution`."""
         if self.is_plain or self.forest is not None:
-            u = np.clip(scores, 0.0, 1.0) if self.is_plain else self._projected(scores, None, n_jobs)
-            return _solution(scores, u)
+            if self.is_plain:
+                return _solution(scores, np.clip(scores, 0.0, 1.0))
+            return _solution(scores, self.forest.project(scores, None, n_jobs, keep_blocks=False)[0])
         keep = "all" if self.constraints else "marginals"
         parts = []
         for problems in self._chunks(scores, edge_scores, self.n_labels + (keep == "all") * len(self.edges)):
@@ -122,10 +123,8 @@ class LabelGraph:
                 "labels that are NaN need a model without edges, and without constraints except those by which each "
                 "label implies at most one other label; fill them in, or drop edges and constraints"
             )
-        return _solution(scores, self._projected(scores, np.where(known, gold, -1.0), n_jobs))
-
-    def _projected(self, scores, known, n_jobs):
-        return self.forest.project(scores, known, n_jobs, keep_blocks=False)[0]
+        fixed = np.where(known, gold, -1.0)
+        return _solution(scores, self.forest.project(scores, fixed, n_jobs, keep_blocks=False)[0])
 
     def relax(self, scores, edge_scores, *, tol=1e-9, n_jobs=None):
         """Solve the linear relaxation of MAP; return a `LabelSolution`."""

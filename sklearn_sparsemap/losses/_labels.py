@@ -5,8 +5,6 @@ Used by `_training` and `estimators`.
 
 import numpy as np
 
-from .._core.validation import check_choice
-
 LABEL_LOSSES = ("sparsemap", "hinge", "logistic")
 # Tolerances of inference in training: of LP-SparseMAP, whose solver is more accurate than asked, and of the relaxation
 # of MAP.
@@ -72,7 +70,6 @@ def label_losses(name, temperature, graph, scores, edge_scores, gold, weights, n
     inexact : int
         Number of samples whose inference ended too far from the optimum for an accurate loss.
     """
-    check_choice("loss", name, LABEL_LOSSES)
     gold_scores = (scores * gold).sum(axis=1)
     if name == "logistic":
         values, found = graph.gibbs(scores / temperature)

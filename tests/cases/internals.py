@@ -123,16 +123,9 @@ from sklearn_sparsemap.losses._graphs import (
 
 # --- _training
 # Objectives and optimisers alone, against plain implementations, scipy and finite differences.
-from sklearn_sparsemap.estimators._learners import (
-    BatchObjective,
-    LBFGSLearner,
-    find_scaled_duplicates,
-    minimize_lbfgs,
-    rows_per_column,
-)
 from sklearn_sparsemap._training._bundle import minimize_bundle, simplex_qp
-from sklearn_sparsemap._training._quasi_newton.descent import CurvaturePairs, Descent, LineSearch
-from sklearn_sparsemap._training._objective import PIECE, DenseFeatures, SparseFeatures
+from sklearn_sparsemap._training._quasi_newton.descent import CurvaturePairs, Descent, LineSearch, minimize_lbfgs
+from sklearn_sparsemap._training._objective import PIECE, BatchObjective, DenseFeatures, SparseFeatures
 from sklearn_sparsemap._training._minibatch import Adam, LinearMinibatchOptimizer, MinibatchOptimizer
 import sklearn_sparsemap._training._online.optimizer as online_optimizer
 from sklearn_sparsemap._training._online.optimizer import (
@@ -156,7 +149,7 @@ from sklearn_sparsemap._training._graph_task import SolutionMemory
 
 # Equal columns, against a dict of columns.
 import sklearn_sparsemap._training._columns as training_columns
-from sklearn_sparsemap._training._columns import DuplicateColumns, number_columns
+from sklearn_sparsemap._training._columns import DuplicateColumns, find_scaled_duplicates, number_columns
 
 # --- estimators
 # Parts of a fit of label sets, against slow twins: edges, folds, curves, thresholds, and the choice of a model.
@@ -186,10 +179,14 @@ from sklearn_sparsemap.estimators._multilabel.decisions import (
     threshold_scores,
 )
 import sklearn_sparsemap.estimators._multilabel.solvers as multilabel_solvers
-from sklearn_sparsemap.estimators._multilabel.solvers import (
-    Network,
-    ObservedLabelSets,
+from sklearn_sparsemap.estimators._multilabel.solvers import LBFGSLearner, Network, ObservedLabelSets
+
+# The strength of a penalty, alone: variances, the vertex of a parabola through losses, and the choice.
+from sklearn_sparsemap.estimators._strengths import (
     choose_strength,
+    minimum_of_curve,
+    nearest_to_usual,
+    rows_per_column,
     total_variance,
     try_strengths,
 )
@@ -259,10 +256,6 @@ def replace(patch, room, name, value):
     return old
 
 
-# The vertex of a parabola through losses, which label sets and taggers share.
-minimum_of_curve = modules_with("estimators", "minimum_of_curve")[0].minimum_of_curve
-# The choice between a usual strength and the best one.
-nearest_to_usual = modules_with("estimators", "nearest_to_usual")[0].nearest_to_usual
 # Names in an order, against a search one by one.
 aligned, as_mapping, by_samples, order_by = (
     modules_with("_core", name)[0].__dict__[name] for name in ("aligned", "as_mapping", "by_samples", "order_by")

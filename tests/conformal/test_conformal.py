@@ -304,7 +304,7 @@ def test_log_losses_of_label_sets(fitted, kind):
         sets = sets[(sets[:, 0] >= sets[:, 1]) & (sets[:, 0] >= sets[:, 2]) & (sets[:, 3] >= sets[:, 4])]
     if kind == "single label":
         sets, y = np.eye(3), (y[:, None] == model.classes_) * 1
-    odds = model._calibration.log_odds(model._evidence(model._learned.model, X))
+    odds = model._calibration.log_odds(model._inference.evidence(model._learned.model, X))
     listed = conformal.predict_set(X)
     for own, gold, nonconformity, found in zip(odds, y, conformal.nonconformity_, listed, strict=True):
         losses = logsumexp(sets @ own) - sets @ own

@@ -2,6 +2,7 @@
 
 import io
 import json
+import pickle
 import warnings
 from contextlib import suppress
 
@@ -302,3 +303,15 @@ def test_files_keep_the_names_that_arguments_had():
         StructuredSparseMAPClassifier.from_arrays(
             forged({**arrays, "json": np.array(text.replace('"kind": "local"', '"width": "local"'))})
         )
+
+
+def test_pickles_name_the_former_place_of_the_linear_model():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    model = StructuredSparseMAPClassifier().fit(X, X[:, 0] > 0)
+    now = type(model._learned.model).__module__
+    then = now.replace("score_models", "_data")
+    # This protocol has names as plain text.
+    text = pickle.dumps(model, protocol=0)
+    assert text.count(now.encode()) == 1
+    again = pickle.loads(text.replace(now.encode(), then.encode()))
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))

@@ -98,7 +98,7 @@ def test_losses_are_calibrated_on_the_other_half(curved):
     estimator = MultilabelLPSparseMAP(**QUICK)
     data, task = estimator._validate_fit(X, Y, None, None, first=True)
     unfitted = estimator._calibration
-    linear = solvers.LBFGSCrossValidation(estimator, data, task)
+    linear = solvers.LBFGSCrossValidation(estimator, estimator._inference, data, task)
     linear.cross_validate()
     trial = solvers.NetworkComparison(linear)
     gold, n = trial.task.gold.astype(float), len(trial.held)
@@ -232,7 +232,8 @@ def test_choosing_a_solver_trains_nothing(monkeypatch):
         with monkeypatch.context() as patch:
             for learner in solvers.LBFGSLearner, solvers.OnlineLearner:
                 patch.setattr(learner, "run", refuse)
-            solver = solvers.choose_solver(estimator, data, task, params.get("hidden_layer_sizes"))
+            hidden = params.get("hidden_layer_sizes")
+            solver = solvers.choose_solver(estimator, estimator._inference, data, task, hidden)
             if not params:
                 with pytest.raises(AssertionError, match="trained"):
                     solver.cross_validate()

@@ -102,6 +102,13 @@ def test_the_files_that_other_rooms_use_are_listed():
     assert listed == files_used_by_other_rooms()
 
 
+def test_solvers_of_label_sets_read_only_parameters_of_estimators():
+    nodes = nodes_by_path()[PACKAGE / "estimators/_multilabel/solvers.py"]
+    attributes = [node for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node.value) != "self"]
+    assert len(attributes) > 100
+    assert not [ast.unparse(node) for node in attributes if node.attr.startswith("_")]
+
+
 def test_files_that_name_their_users_name_all():
     users, named = {}, 0
     for path in nodes_by_path():

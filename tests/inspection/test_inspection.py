@@ -241,7 +241,7 @@ def test_explanations_of_label_sets_add_up(options):
     model = with_columns(MultilabelLPSparseMAP(random_state=0, **options)).fit(X, y)
     last, names = model[-1], set(model[:-1].get_feature_names_out())
     classes, n_negative, seen = last.classes_.tolist(), 0, set()
-    evidence = last._evidence(last._learned.model, model[:-1].transform(X))
+    evidence = last._inference.evidence(last._learned.model, model[:-1].transform(X))
     odds = last._calibration.log_odds(evidence)
     if not last._graph.constraints:
         np.testing.assert_allclose(odds, logit(model.predict_proba(X)), atol=1e-9)

@@ -10,8 +10,8 @@ from collections import namedtuple
 
 import numpy as np
 
-from .._data import LinearModel
 from .._objective import Objective
+from ..score_models import LinearModel
 from .penalty import FREE_RIDGE
 
 # Strengths r of the ridge r/2 |free|^2. Larger values give close bounds after fewer iterations, but change the minimum.

@@ -9,8 +9,8 @@ machine learning. SIAM Journal on Optimization 21, 2011.
 
 import numpy as np
 
-from .._data import LinearModel
 from .._quasi_newton.descent import Descent
+from ..score_models import LinearModel
 
 # Time to find the scale, in evaluations of the loss of all samples, about; and the minimum number of samples.
 COST, _FEWEST = 50, 100

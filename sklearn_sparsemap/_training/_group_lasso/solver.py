@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from .._data import LinearModel
 from .._objective import features_of
+from ..score_models import LinearModel
 from .descent import SupportDescent
 from .kinks import descend_by_turns
 from .problem import WorkingProblem

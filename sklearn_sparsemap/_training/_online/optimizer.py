@@ -11,15 +11,8 @@ from ..._core.offsets import ragged_indices
 from ..._core.team import LARGEST_TEAM, LINE
 from ..._core.threads import count_threads, interruptible, together
 from .._columns import N_PIECES, find_sorted
-from .._data import (
-    MANY_FEATURES,
-    LinearModel,
-    begins_of_pieces,
-    loss_of_target,
-    make_rows,
-    sparse_weights,
-    squared_norm,
-)
+from .._data import begins_of_pieces, loss_of_target, make_rows
+from ..score_models import MANY_FEATURES, LinearModel, sparse_weights, squared_norm
 from .dense import (
     CLOCK,
     END,
@@ -96,8 +89,7 @@ class OnlineOptimizer:
         is a row for each possible feature, and `seen` is None.
 
     `estimators/_state/optimizers.py` reads and sets `store` and `counters`, and reads `first_state`, `average`, `seen`
-    and `state_name`. `GroupOptimizer` replaces `_steps` and `_run_epoch`, and calls `_begin` and `_load`; the optimiser
-    of mini-batches (`_training/_minibatch.py`) reads `_n_jobs`.
+    and `state_name`. `GroupOptimizer` replaces `_steps` and `_run_epoch`, and calls `_begin` and `_load`.
     """
 
     # The name of the optimiser in training states, and for users.
@@ -107,7 +99,7 @@ class OnlineOptimizer:
     _steps_by_columns = True
     # Number of samples whose scores are computed with the same weights.
     batch_size = _default_batch_size = 1
-    _n_jobs, _columns, _n_threads = 1, None, 1
+    n_jobs, _columns, _n_threads = 1, None, 1
     seen = _n_possible = None
 
     def __init__(self, model, *, average, columns=None):
@@ -195,7 +187,7 @@ class OnlineOptimizer:
             Number of samples whose scores are computed with the same weights. Default: 1.
         n_jobs : int, default=None
         """
-        self.alpha, self._n_jobs = alpha, n_jobs
+        self.alpha, self.n_jobs = alpha, n_jobs
         self.batch_size = self._default_batch_size if batch_size is None else int(batch_size)
         self.rule = DEFAULT_RULE._replace(
             tol=float(tol), fit_intercept=bool(fit_intercept), every=_NEVER, eta0=float(eta0), alpha=float(alpha)
@@ -276,7 +268,7 @@ class OnlineOptimizer:
         COMPARED_SCORES[type(store), self.dtype](store, self.counters, rows, averaged, current)
         additional, sums = (a[self.n_outputs : store.n_dense].astype(np.float64) for a in (store.values, store.sums))
         pairs = (averaged, additional - sums / self.clock), (current, additional)
-        return [task.n_wrong(scores.reshape(-1, self.n_outputs), own, self._n_jobs) for scores, own in pairs]
+        return [task.n_wrong(scores.reshape(-1, self.n_outputs), own, self.n_jobs) for scores, own in pairs]
 
     def _reset_clock(self, clock):
         """Divide the weights of all steps so far, so that they add up to 1."""
@@ -390,7 +382,7 @@ class OnlineOptimizer:
         """Maximum number of threads in an epoch. With more threads than cores they would wait for each other."""
         if not self._steps_by_columns:
             return 1
-        return min(count_threads(self._n_jobs), N_PIECES, count_threads(-1), LARGEST_TEAM)
+        return min(count_threads(self.n_jobs), N_PIECES, count_threads(-1), LARGEST_TEAM)
 
     def _new_team(self, rows, targets, n_threads, n_pieces):
         """Allocate the `Team`, and the `Moves` of each of its threads, which are large enough for each of these rows.

@@ -8,37 +8,28 @@ from typing import Literal
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Sequence
-from ..._core.blocks import blocks
 from ..._core.doc_link import DocLinkMixin
 from ..._core.indicators import read_known
-from ..._core.moments import view_of, whole
+from ..._core.moments import whole
 from ..._core.pickles import PickleMixin
 from ..._core.ragged import RaggedArray, ragged_of_checked
 from ..._core.tables import by_samples
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive, keep_text
-from ..._training._label_task import LabelTask
 from ...inference._labels import LabelGraph
-from .._failures import warn_user
 from .._partitions import PartitionsMixin
 from .._state.export import LearnedArraysMixin
 from .._state.fitted import TrainingStateMixin
-from .._structured.restrictions import explain_infeasible
-from .calibration import implications, make_coherent
 from .data import add_ancestors
-from .decisions import OLD_RULES, expected_cuts
+from .decisions import OLD_RULES
 from .face import LabelSetFace
-from .known import agree
+from .inference import MAP_TIME_LIMIT, LabelInference
 from .targets import OneLabelEach, SetOfLabelsEach
 
 DECISIONS = ("auto", "observed_sets", "expected_f1", "threshold", "map")
-MAP_TIME_LIMIT = 1.0  # seconds for the best label set of a sample; larger values leave fewer sets without a certificate
-# Largest duality gap, relative to 1 + the objective, that does not cause a warning in prediction.
-_INEXACT = 1e-6
 
 
 class LabelSetClassifier(
@@ -51,10 +42,9 @@ class LabelSetClassifier(
     held collections of names), `_loss`, `_sets` (`ObservedLabelSets` or None), `_rule` (the rule chosen by
     ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
 
-    In this folder, `solvers.py` calls `_evidence`, and reads `_targets`, `_graph`, `_loss`, `_sets` and `_learned`;
-    `data.py` and `new_labels.py` read `_single`, and `face.py` calls `_check_predict`, `_check_one`, `_evidence`,
-    `_finite`, `_shift`, `_choose`, `_marginals` and `_amounts`, and reads `_targets`, `_graph`, `_learned` and
-    `_calibration`. Other rooms see a fitted model by that face. `estimators/_state/export.py` calls `_check_whole`.
+    In this folder, `data.py` and `new_labels.py` read `_single`, and `face.py` calls `_check_predict`, `_check_one` and
+    `_amounts`, and reads `_inference`, `_targets`, `_graph` and `_learned`. Other rooms see a fitted model by that
+    face. `estimators/_state/export.py` calls `_check_whole`.
     """
 
     _fitted_mark = "_graph"
@@ -107,7 +97,7 @@ class LabelSetClassifier(
         """
         self = whole(self)
         X = self._check_predict(X)
-        return self._marginals(self._learned.model, X, warn=True)
+        return self._inference.marginals(self._learned.model, X, warn=True)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Compute the calibrated probability of each label.
@@ -141,7 +131,8 @@ class LabelSetClassifier(
         """
         self = whole(self)
         X = self._check_predict(X)
-        return self._probabilities(self._evidence(self._learned.model, X, warn=True))
+        inference = self._inference
+        return inference.probabilities(inference.evidence(self._learned.model, X, warn=True))
 
     def predict_structures(self, X: Any, n_sets: int = 10) -> list[list[tuple[Any, float]]]:
         """Find the most probable label sets of each sample among those seen in training.
@@ -167,8 +158,9 @@ class LabelSetClassifier(
         X = self._check_predict(X)
         check_positive("n_sets", n_sets, integer=True)
         check_parameters(self, ["threshold"])
-        probabilities = self._probabilities(self._evidence(self._learned.model, X, warn=True))
-        lists = self._observed_sets().likeliest(probabilities, self._current_threshold(), n_sets)
+        inference = self._inference
+        probabilities = inference.probabilities(inference.evidence(self._learned.model, X, warn=True))
+        lists = inference.observed_sets().likeliest(probabilities, inference.cut, n_sets)
         if not self._named:
             return lists
         shown = self._targets.shown
@@ -218,7 +210,7 @@ class LabelSetClassifier(
         if map_time_limit is not None:
             check_positive("map_time_limit", map_time_limit)
         known = None if known is None else self._targets.read_known(known, X.shape[0])
-        chosen = self._choose(self._learned.model, X, map_time_limit, warn=True, known=known)
+        chosen = self._inference.choose(self._learned.model, X, map_time_limit, warn=True, known=known)
         return self._targets.decode(chosen, names)
 
     @property
@@ -256,54 +248,14 @@ class LabelSetClassifier(
         right = ((predicted == np.asarray(filled)) | ~known).all(axis=1)
         return float(np.average(right, weights=sample_weight))
 
-    def _choose(self, model, X, map_time_limit=MAP_TIME_LIMIT, warn=False, marginals=None, known=None):
-        """Return the labels that the decision rule chooses: bool array of shape (n_samples, n_labels).
-
-        The arguments are those of `predict` and `_evidence`; `known` is in the form of `read_known_labels`.
-        """
-        graph = self._graph
-        task = LabelTask(graph, self._loss, map_time_limit=map_time_limit)
-        if self._targets.rule(self.decision) == "map":
-            shift = self._shift("map")
-            chosen = np.concatenate(
-                [
-                    task.predict(self._finite(model.scores(X[rows])) + shift, model.additional, self.n_jobs)
-                    for rows in blocks(X.shape[0], graph.n_labels)
-                ]
-            )
-
-            def best(graph, rows):
-                task = LabelTask(graph, self._loss, map_time_limit=map_time_limit)
-                return task.predict(model.scores(X[rows]) + shift, model.additional, self.n_jobs)
-
-            return chosen if known is None else agree(chosen, known, graph, self.classes_, best)
-        probabilities = self._probabilities(self._evidence(model, X, warn, marginals))
-        rule = self.decision_
-        cuts = self._current_threshold()
-        if rule == "observed_sets":
-            chosen = self._observed_sets().choose(probabilities, cuts)
-        else:
-            if rule == "expected_f1":
-                cuts = expected_cuts(probabilities, cuts)[:, None]
-            chosen = probabilities > cuts
-        cuts = np.broadcast_to(cuts, (len(chosen), 1))
-
-        def best(graph, rows):
-            task = LabelTask(graph, self._loss, map_time_limit=map_time_limit)
-            return task.predict(probabilities[rows] - cuts[rows], None, self.n_jobs)
-
-        wrong = np.flatnonzero(graph.violated(chosen))
-        if len(wrong):
-            chosen[wrong] = best(graph, wrong)
-        return chosen if known is None else agree(chosen, known, graph, self.classes_, best)
-
-    def _shift(self, argmax):
-        """Return the constant to add to scores, so that a kind of inference agrees with the loss of the model.
-
-        SparseMAP's regulariser subtracts 1/2 for each label, and those of the other losses nothing. If all structures
-        have one label, no constant has an effect.
-        """
-        return 0.5 * self._graph.varies * ((argmax == "sparsemap") - (self._loss == "sparsemap"))
+    @property
+    def _inference(self):
+        """Inference with the fitted graph, rule and probabilities."""
+        cut = self.threshold_ if self.threshold == "auto" else float(self.threshold)
+        return LabelInference(
+            self._graph, self._loss, self.classes_, self.decision, self.threshold, self.n_jobs,
+            self._calibration, cut, self._rule, self._sets,
+        )  # fmt: skip
 
     def _face(self) -> LabelSetFace:
         return LabelSetFace(self)
@@ -312,65 +264,6 @@ class LabelSetClassifier(
     def decision_(self) -> str:
         self = whole(self)
         return self._rule if self.decision == "auto" else self.decision
-
-    def _current_threshold(self):
-        return self.threshold_ if self.threshold == "auto" else self.threshold
-
-    def _observed_sets(self):
-        if self._sets is None:
-            raise ValueError(
-                "the model keeps no label sets: partial_fit and a 1-D y have none; fit an indicator matrix, or use "
-                "decision='threshold'"
-            )
-        return self._sets
-
-    def _probabilities(self, evidence):
-        """Return coherent probabilities of labels: array of shape (n_samples, n_labels)."""
-        probabilities = self._calibration.probabilities(evidence)
-        constraints = self._graph.constraints
-        return make_coherent(probabilities, implications(constraints)) if constraints else probabilities
-
-    def _evidence(self, model, X, warn=False, marginals=None):
-        """Return the scores on which the calibration is based: array of shape (n_samples, n_labels).
-
-        The score of a label plus the scores of its edges times the marginals of the labels at their other ends. Under a
-        hierarchy, scores are pooled as in training, where labels that contradict each other get their mean score.
-        `marginals` are those of the labels, if they are known already.
-        """
-        graph = self._graph
-        scores = self._finite(model.scores(X))
-        if len(graph.edges):
-            ends, shape = graph.edges.T, (graph.n_labels, graph.n_labels)
-            one_way = sparse.csr_array((model.additional, ends), shape=shape)
-            marginals = self._marginals(model, X, warn) if marginals is None else marginals
-            scores += np.asarray(marginals @ (one_way + one_way.T))
-        return graph.forest.pool(scores, self.n_jobs) if graph.constraints and graph.forest is not None else scores
-
-    def _marginals(self, model, X, warn=False):
-        """Return the marginals of the labels; with `warn`, issue a warning if they are inexact."""
-        task = LabelTask(self._graph, self._loss)
-        out = np.empty((X.shape[0], self._graph.n_labels))
-        n_inexact, largest = 0, 0.0
-        for rows in blocks(X.shape[0], self._graph.n_labels):
-            scores = self._finite(model.scores(X[rows]))
-            with explain_infeasible(range(len(out))[rows]):
-                out[rows], gaps, objectives = task.marginals(scores, model.additional, self.n_jobs)
-            if gaps is not None:
-                n_inexact += int((gaps > _INEXACT * (1.0 + np.abs(objectives))).sum())
-                largest = max(largest, float(gaps.max()))
-        if warn and n_inexact:
-            warn_user(
-                f"LP-SparseMAP did not converge for {n_inexact} samples (largest duality gap {largest:.1e}), so their "
-                "probabilities are inexact; raise alpha for both weights and edges, or scale the features",
-                ConvergenceWarning,
-            )
-        return out
-
-    @staticmethod
-    def _finite(scores):
-        if not np.isfinite(scores).all():
-            raise ValueError("the model's scores are not finite; scale the features, or lower eta0")
-        return scores
 
     def strongest_edges(
         self, n_edges: int = 10, sign: Literal["attraction", "repulsion"] | None = None
@@ -431,12 +324,12 @@ class LabelSetClassifier(
         check_positive("n_features", n_features, integer=True)
         if feature_names is None:
             feature_names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(X.shape[1])])
-        (marginals,) = self._marginals(self._learned.model, X)
+        inference = self._inference
+        (marginals,) = inference.marginals(self._learned.model, X)
         free = marginals
         if self._graph.constraints:
-            shadow = view_of(self)
-            shadow._graph = LabelGraph(len(marginals), self._graph.edges)
-            (free,) = shadow._marginals(self._learned.model, X)
+            inference.graph = LabelGraph(len(marginals), self._graph.edges)
+            (free,) = inference.marginals(self._learned.model, X)
         table = []
         row = sparse.csr_array(X)
         for j, label in enumerate(self.classes_.tolist()):
@@ -446,7 +339,7 @@ class LabelSetClassifier(
             table += [
                 (label, "feature", str(feature_names[i]), amount) for i, amount in features[:n_features] if amount
             ]
-            if len(self._learned.model.coefs) == 1:
+            if "explain" in self._learned.model.supports:
                 table.append((label, "feature", "others", sum((amount for _, amount in features[n_features:]), 0.0)))
             for source, name, amount in amounts:
                 if source == "label":
@@ -463,7 +356,7 @@ class LabelSetClassifier(
         The name of a feature is its index, and that of another label the index of that label.
         """
         network = self._learned.model
-        if len(network.coefs) > 1:
+        if "explain" not in network.supports:
             terms = [("score", "network", float(network.scores(X)[0, j]))]
         else:
             values = X.data * network.coefs[0][X.indices, j]
@@ -504,7 +397,7 @@ class LabelSetClassifier(
     @property
     def coef_(self) -> NDArray[np.float64]:
         self = whole(self)
-        if len(self.coefs_) > 1:
+        if "explain" not in self._fitted("_learned").model.supports:
             raise AttributeError("coef_ is for linear scores, and this model has hidden layers; use coefs_")
         return self.coefs_[0].T
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sized
-from copy import deepcopy
 from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
@@ -13,7 +12,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from ..._core.annotations import Any, ArrayLike, Mapping, NDArray, Self, Sequence
-from ..._core.blocks import blocks, dense
 from ..._core.indicators import label_sets, names_in, read_known
 from ..._core.tables import by_samples
 from ..._core.validation import (
@@ -33,12 +31,13 @@ from ..._core.validation import (
 from ..._training._label_task import LabelTask
 from ..._training._minibatch import MinibatchOptimizer
 from ..._training._network import Network
-from ..._training._task import agreement_score
 from ...losses._labels import LABEL_LOSSES
 from .._failures import in_turn, restore_on_error
-from .._learners import check_validation, partial_fit_minibatch
+from .._learners.epochs import partial_fit_minibatch
+from .._learners.held_out import check_validation
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.fitted import FittedState
+from .adam import configure, max_epochs
 from .base import DECISIONS, LabelSetClassifier
 from .calibration import Calibration
 from .data import (
@@ -49,32 +48,11 @@ from .data import (
     read_constraints,
     validate_samples,
 )
-from .decisions import ObservedLabelSets, Tuning
 from .new_labels import add_labels
-from .solvers import AUTO_DROPOUT, SOLVERS, choose_solver
+from .solvers import SOLVERS, choose_solver
 
 if TYPE_CHECKING:
     from ...factors._label_constraints import LabelConstraint
-
-# Rules that decision="auto" chooses from, in the order of preference if they tie.
-RULES = ("observed_sets", "expected_f1", "threshold")
-# Factor by which the threshold scores of earlier mini-batches of a stream are multiplied at each new one.
-_DECAY = 0.95
-# Maximum number of held-out samples of a fold on which decision rules are compared.
-_MAX_COMPARED = 1000
-_MAX_EPOCHS = 200  # of Adam
-_BATCH_SIZE = 64
-# Strength of the penalty with Adam if alpha="auto".
-_ADAM_ALPHA = 1e-3
-_NETWORK_RATE = 0.001
-# Smallest and largest learning rate of linear scores; the largest one is for at most `_FEW_STEPS` steps in an epoch.
-# Without hidden layers, weights start at zero and have a longer way. Epochs of few steps need long steps; with many
-# steps, long ones make the final weights noisy.
-_LINEAR_RATES, _FEW_STEPS = (0.003, 0.01), 2
-# In streams: the number of samples in a step, and the learning rates of linear scores and of networks. Smaller steps of
-# more samples learn too little from one visit. Chosen by the prequential accuracy on the development streams of
-# benchmarks/streams.py; see doc/notes/streams.md.
-_STREAM_BATCH_SIZE, _STREAM_RATES = 8, (0.015, 0.01)
 
 
 class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
@@ -282,8 +260,6 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     array([[1, 1, 1]])
     """
 
-    # `solvers.py` calls `_init_network`, `_configure`, `_iteration_limit`, `_calibrate`, `_store_label_sets`,
-    # `_tunes_threshold`, `_choose_rule`, `_validate` and `_held_out_loss`, and sets `_rule` and `threshold_`.
     # `_partitions.py` and `distributed` call `_prepare_stream`, `_check_params`, `_labels_in`, `_reset_pass`,
     # `_configure_epoch`, `_iteration_limit`, `_agreement_with` and `_end_partitions`, `distributed` also sets
     # `threshold_` and `n_violations_`, and `estimators/_state/fitted.py` calls `_make_optimizer`. `base.py` names what
@@ -413,13 +389,15 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         if X_val is not None or y_val is not None:
             check_validation(self, X_val, y_val)
             held_out = self._given_validation(X_val, y_val)
-        solver = choose_solver(self, X, task, hidden, held_out).cross_validate()
-        self.alpha_ = solver.alpha
-        self._store_label_sets(solver.training_part)
+        inference = self._inference
+        solver = choose_solver(self, inference, X, task, hidden, held_out).cross_validate()
+        inference.store_label_sets(solver.training_part)
+        vars(self).update(inference.fitted, alpha_=solver.alpha)
         monitor = self.monitor_class(self, Progress(self, *data, solver.learner.max_iter), **solver.watch)
         monitor.run(solver.learner)
         monitor.store()
-        solver.finish()
+        solver.finish(self._learned.model)
+        vars(self).update(inference.fitted)
         monitor.end()
         return self
 
@@ -465,7 +443,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         task, X = self._prepare_stream(X, y, classes, sample_weight)
         if task is None:
             return self
-        self._learned = FittedState(optimizer=self._configure(self._learned.optimizer, len(X), stream=True))
+        self._learned = FittedState(optimizer=configure(self, self._learned.optimizer, len(X), stream=True))
         self._tune_along(task, X)
         self._record_loss(partial_fit_minibatch(self, self._learned.optimizer, task, X))
         return self
@@ -482,10 +460,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             self._check_unchanged(hidden)
         X, task = self._validate_fit(X, y, classes, sample_weight, first, partial=True)
         if first:
-            self._learned = FittedState(
-                self._init_network(X.values, hidden or [], check_random_state(self.random_state))
-            )
-            self._sets, self._rule = None, "threshold"
+            sizes = [X.values.shape[1], *(hidden or []), task.n_outputs]
+            rng = check_random_state(self.random_state)
+            self._learned = FittedState(Network.initial(sizes, task.n_additional, rng))
             self.n_iter_, self.loss_curve_ = 0, []
         if not task.weights.any():
             return None, X
@@ -539,7 +516,12 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
                 "weights by the largest one"
             )
         if first:
-            self._init_state(make_label_graph(self, classes, single, gold, weights), classes, single, named)
+            self._graph = make_label_graph(self, classes, single, gold, weights)
+            self.classes_, self._single, self._named = classes, single, named
+            self.n_violations_, self._running = 0, None
+            self._sets, self._rule = None, "threshold"
+            self._calibration = Calibration.unfitted(self.loss, len(classes), single)
+            self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
         graph = self._graph
         if known is not None and (self.loss == "hinge" or not (graph.is_plain or graph.forest is not None)):
             raise ValueError(
@@ -567,58 +549,13 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     def _configure_epoch(self, n_samples, number=None):
         # Rounds of `distributed`, which are numbered, are few.
         options = {} if number is None else {"stream": True, "fraction": 1.0 / np.sqrt(number + 1.0)}
-        self._learned = FittedState(optimizer=self._configure(self._learned.optimizer, n_samples, **options))
+        self._learned = FittedState(optimizer=configure(self, self._learned.optimizer, n_samples, **options))
 
     def _reset_pass(self):
         self.n_violations_ = 0
 
-    def _configure(self, optimizer, n_samples, stream=False, fraction=1.0):
-        """Set an optimiser's parameters, which may have changed since it was made; return it.
-
-        Parameters
-        ----------
-        optimizer : MinibatchOptimizer
-        n_samples : int
-            Number of samples in an epoch.
-        stream : bool, default=False
-            Whether samples are visited once or a few times, which needs more and longer steps.
-        fraction : float, default=1.0
-            Factor of the learning rate by default.
-        """
-        usual = _STREAM_BATCH_SIZE if stream else _BATCH_SIZE
-        batch_size = min(n_samples, usual if self.batch_size is None else self.batch_size)
-        rate = self.eta0
-        if rate is None:
-            is_network = len(optimizer.network.coefs) > 1
-            if stream:
-                rate = fraction * _STREAM_RATES[is_network]
-            elif is_network:
-                rate = _NETWORK_RATE
-            else:
-                n_steps = n_samples / batch_size
-                rate = float(np.clip(_LINEAR_RATES[1] * np.sqrt(_FEW_STEPS / n_steps), *_LINEAR_RATES))
-        dropout = AUTO_DROPOUT if isinstance(self.hidden_layer_sizes, str) else 0.0
-        optimizer.configure(
-            rates=(rate, rate if self.edge_eta0 is None else self.edge_eta0),
-            alphas=(_ADAM_ALPHA if self.alpha == "auto" else self.alpha, self.edge_alpha),
-            batch_size=batch_size,
-            n_jobs=self.n_jobs,
-            dropout=dropout if self.dropout is None else self.dropout,
-        )
-        return optimizer
-
-    def _init_state(self, graph, classes, single, named):
-        """Set the attributes of a new model for a label graph."""
-        self._graph, self.classes_, self._single, self._named = graph, classes, single, named
-        self.n_violations_, self._running = 0, None
-        self._calibration = Calibration.unfitted(self.loss, len(classes), single)
-        self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
-
-    def _init_network(self, X, hidden, rng):
-        return Network.initial([X.shape[1], *hidden, len(self.classes_)], len(self._graph.edges), rng)
-
     def _iteration_limit(self):
-        return _MAX_EPOCHS if self.max_iter is None else self.max_iter
+        return max_epochs(self)
 
     def _check_params(self):
         """Check the parameters; return the sizes of the hidden layers: list of int, None for "auto"."""
@@ -632,86 +569,22 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             check_positive("each of hidden_layer_sizes", size, integer=True)
         return [int(size) for size in sizes]
 
-    def _calibrate(self, evidence, task):
-        """Calibrate probabilities on the evidence of held-out samples; return their log loss."""
-        gold = dense(task.gold)
-        weights = task.label_weights
-        if weights.any():
-            unfitted = Calibration.unfitted(self._loss, gold.shape[1], self._single)
-            self._calibration = unfitted.fit(evidence, gold, weights)
-        return float(self._calibration.losses(evidence, gold, weights).sum())
-
-    def _store_label_sets(self, task, rule=None):
-        """Store the label sets of fully known training samples, and the rule of decision="auto"."""
-        gold = sparse.csr_array(task.gold, dtype=np.float64)
-        weights = task.weights
-        if task.known is not None:
-            whole = np.flatnonzero(task.known.all(axis=1))
-            gold, weights = gold[whole], weights[whole]
-        keeps = self._graph.varies and weights.any()
-        self._sets = ObservedLabelSets.of_samples(gold, weights) if keeps else None
-        if rule is None:
-            # With unknown labels, the fully known samples are few and not representative.
-            rule = "expected_f1" if self._sets is None or task.known is not None else "observed_sets"
-        self._rule = rule
-
-    def _tunes_threshold(self):
-        return self.threshold == "auto" and self._targets.rule(self.decision) != "map"
-
-    def _choose_rule(self, held_out):
-        """Return the best threshold, the rule, and the mean example F1 on held-out samples; see `Tuning`.
-
-        With a fixed threshold, all rules are compared, on at most 1,000 samples of each part.
-
-        Parameters
-        ----------
-        held_out : iterable of (evidence, LabelTask, ObservedLabelSets or None)
-            Held-out samples, and the label sets of the samples that were not held out.
-        """
-        is_tuned = self._tunes_threshold()
-        rules = [self.decision] if is_tuned and self.decision != "auto" else RULES
-        tuning = Tuning(rules, "auto" if is_tuned else self.threshold_)
-        for evidence, task, sets in held_out:
-            self._compare_rules(tuning, evidence if is_tuned else evidence[:_MAX_COMPARED], task, sets)
-        return tuning.best()
-
-    def _compare_rules(self, tuning, evidence, task, sets=None):
-        """Add the first samples of a task to a comparison. Unknown labels do not count.
-
-        Parameters
-        ----------
-        tuning : Tuning
-        evidence : array of shape (n_samples, n_labels)
-            As `_evidence` returns.
-        task : LabelTask
-        sets : ObservedLabelSets, default=None
-            Label sets of other samples.
-        """
-        for rows in blocks(*evidence.shape):
-            probabilities = self._probabilities(evidence[rows])
-            if task.known is not None:
-                probabilities = np.where(task.known[rows], probabilities, np.finfo(np.float64).tiny)
-            tuning.add(probabilities, dense(task.gold[rows]), task.weights[rows], sets)
-
     def _tune_along(self, task, X):
         """Tune the threshold on samples of a stream before training on them."""
-        if self.threshold != "auto":
-            self.threshold_ = float(self.threshold)
-        elif self._tunes_threshold():
-            if self._running is None:
-                self._running = Tuning(["threshold"], decay=_DECAY)
-            # Other threads may pickle the former one.
-            self._running = deepcopy(self._running)
-            self._compare_rules(self._running, self._evidence(self._learned.optimizer.network, X.values), task)
-            self.threshold_, *_ = self._running.best()
+        inference = self._inference
+        if inference.tunes_threshold:
+            self._running = inference.tune_along(self._running, self._learned.optimizer.network, X.values, task)
+        self.threshold_ = inference.cut
 
     def _end_partitions(self, held):
         self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
         task, X = self._held_out(*held.read_first())
-        evidence = self._evidence(self._learned.model, X.values)
-        self._calibrate(evidence, task)
-        if self._tunes_threshold():
-            self.threshold_, self._rule, _ = self._choose_rule([(evidence, task, self._sets)])
+        inference = self._inference
+        evidence = inference.evidence(self._learned.model, X.values)
+        inference.calibrate(evidence, task)
+        if inference.tunes_threshold:
+            inference.cut, inference.rule, _ = inference.choose_rule([(evidence, task, inference.sets)])
+        vars(self).update(inference.fitted)
 
     def _held_out(self, X, y):
         """Validate held-out samples; return their task, and X."""
@@ -730,20 +603,4 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     def _agreement_with(self, X, y):
         task, X = self._held_out(X, y)
-        return len(X) * self._validate(self._learned.model, X.values, task), len(X)
-
-    def _validate(self, model, X, task):
-        """Score a model on held-out samples."""
-        if self._tunes_threshold():
-            return self._choose_rule([(self._evidence(model, X), task, self._sets)])[2]
-        chosen = self._choose(model, X, marginals=self._marginals(model, X) if len(self._graph.edges) else None)
-        chosen = chosen if task.known is None else chosen & task.known
-        return agreement_score(*task.agreement(dense(task.gold) > 0.5, chosen, task.weights))
-
-    def _held_out_loss(self, model, X, task):
-        """Return the mean loss on held-out samples."""
-        total = 0.0
-        for rows in blocks(len(task.weights), task.n_outputs):
-            part = task.take(np.arange(rows.start, rows.stop))
-            total += part.loss_gradient(model.scores(X[rows]), model.additional, self.n_jobs)[0]
-        return total / task.weights.sum()
+        return len(X) * self._inference.validate(self._learned.model, X.values, task), len(X)

@@ -218,6 +218,20 @@ def in_folds(X, task, *max_folds):
     return X[rows], task.take(rows), folds_of(positions, *max_folds)
 
 
+def strata_of(gold, n_held):
+    """Return the labels of samples, one each, if samples of which `n_held` are held out can be stratified, else None.
+
+    Parameters
+    ----------
+    gold : CSR of shape (n_samples, n_labels)
+    n_held : int
+    """
+    counts = np.bincount(gold.indices, minlength=gold.shape[1])
+    n_present = (counts > 0).sum()
+    can_stratify = counts[counts > 0].min() > 1 and n_present <= min(n_held, gold.shape[0] - n_held)
+    return gold.indices if can_stratify else None
+
+
 def begin_names(Y, classes, constraints=None, partial=False):
     """Return an indicator matrix in the order of the labels of a new model, these labels, and whether `Y` held names.
 

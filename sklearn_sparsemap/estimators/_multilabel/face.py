@@ -14,6 +14,7 @@ from ...inference._labels import LabelGraph
 from .._face import Batch, Explained
 from .._structured.explanation import joined
 from .._structured.restrictions import explain_infeasible
+from .inference import check_finite
 
 _ROUNDING = 1e-12  # largest term of log odds that explanations omit
 
@@ -40,11 +41,12 @@ class LabelSetFace:
         network = model._learned.model
         if argmax == "gibbs":
             # Calibrated log odds include the scores of edges.
-            scores = model._calibration.log_odds(model._evidence(network, X))
+            inference = model._inference
+            scores = inference.calibration.log_odds(inference.evidence(network, X))
             task = LabelTask(_without_edges(model._graph), "logistic")
             additional = np.zeros(0)
         else:
-            scores = model._finite(network.scores(X)) + model._shift(argmax)
+            scores = check_finite(network.scores(X)) + model._inference.shift(argmax)
             task = LabelTask(model._graph, "sparsemap")
             additional = network.additional
         task.row_ptr = np.arange(len(scores) + 1)
@@ -64,15 +66,16 @@ class LabelSetFace:
         model = self._model
         X = model._check_one(X)
         network = model._learned.model
-        calibration = model._calibration
+        inference = model._inference
+        calibration = inference.calibration
         targets = model._targets
         labels = model.classes_.tolist()
-        evidence = model._evidence(network, X)
+        evidence = inference.evidence(network, X)
         (odds,) = calibration.log_odds(evidence)
-        (predicted,) = model._choose(network, X)
+        (predicted,) = inference.choose(network, X)
         rival = _rival(model._graph, odds, predicted) if against is None else targets.encode(against, model._graph)
         row = sparse.csr_array(X)
-        marginals = model._marginals(network, X)[0] if len(model.edges_) else None
+        marginals = inference.marginals(network, X)[0] if len(model.edges_) else None
         terms = []
         sides = []
         for j in np.flatnonzero(predicted != rival).tolist():

@@ -11,14 +11,17 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from ..._core.blocks import dense
-from ..._training._data import LinearModel
 from ..._training._minibatch import MinibatchOptimizer
 from ..._training._network import Network
-from .._learners import LBFGSLearner, OnlineLearner, held_out_fraction, make_epoch, relative, total_variance
+from ..._training.score_models import LinearModel
+from .._learners.epochs import OnlineLearner, make_epoch
+from .._learners.held_out import held_out_fraction
+from .._learners.lbfgs import LBFGSLearner
 from .._monitor import report
-from .._strengths import MIN_DECREASE, PATH, choose_strength, has_stalled, try_strengths
+from .._strengths import MIN_DECREASE, PATH, choose_strength, has_stalled, relative, total_variance, try_strengths
+from .adam import AUTO_HIDDEN, configure, max_epochs
 from .calibration import Calibration
-from .data import in_folds
+from .data import in_folds, strata_of
 from .decisions import ObservedLabelSets
 
 # The docstring of `MultilabelLPSparseMAP` repeats the defaults and sizes below.
@@ -38,9 +41,6 @@ _MAX_DENSE = 2**23
 _TWIN_SEED, _TWIN_FOLDS = 0, 3
 # Minimum number of held-out samples; with fewer, the threshold is tuned on the training samples.
 _MIN_HELD_OUT = 50
-# The network that hidden_layer_sizes="auto" compares with linear scores: its hidden layers, and its dropout. Of 100 and
-# 300 units, and dropout of 0 and 0.3, it has the lowest log loss in cross-validation on ImCLEF07A.
-AUTO_HIDDEN, AUTO_DROPOUT = [300], 0.3
 # Smallest number of samples, and of samples for each feature and each label, for the comparison. With fewer, networks
 # are rarely better, and the comparison takes longer than the fit of linear scores.
 _MIN_COMPARED, _MIN_FOR_EACH = 2000, 20
@@ -53,12 +53,15 @@ _MIN_STANDARD_ERRORS = 2.0
 _STRIDE = 5
 
 
-def choose_solver(estimator, X, task, hidden, held_out=None):
+def choose_solver(estimator, inference, X, task, hidden, held_out=None):
     """Return the solver of a fit: `LBFGSCrossValidation` or `AdamTraining`.
 
     Parameters
     ----------
     estimator : MultilabelLPSparseMAP
+        Solvers read its parameters only.
+    inference : LabelInference
+        The solver fits its calibration, threshold, rule and label sets.
     X : RaggedArray
     task : LabelTask
     hidden : list of int or None
@@ -73,7 +76,7 @@ def choose_solver(estimator, X, task, hidden, held_out=None):
     """
     obstacles = {
         "hidden_layer_sizes": bool(hidden),
-        "label_graph": len(estimator._graph.edges) > 0,
+        "label_graph": len(task.graph.edges) > 0,
         "loss='hinge'": estimator.loss == "hinge",
         "early_stopping": estimator.early_stopping,
         "X_val": held_out is not None,
@@ -85,8 +88,9 @@ def choose_solver(estimator, X, task, hidden, held_out=None):
             f"used with {' and '.join(named)}; use solver='auto'"
         )
     if named or estimator.solver == "adam":
-        return AdamTraining(estimator, X, task, hidden or [], held_out=held_out)
-    return LBFGSCrossValidation(estimator, X, task, compares=hidden is None and estimator.solver == "auto")
+        return AdamTraining(estimator, inference, X, task, hidden or [], held_out=held_out)
+    compares = hidden is None and estimator.solver == "auto"
+    return LBFGSCrossValidation(estimator, inference, X, task, compares)
 
 
 class NetworkComparison:
@@ -107,7 +111,7 @@ class NetworkComparison:
     def __init__(self, linear):
         estimator, X, (train, held) = linear.estimator, linear.X, linear.folds[0]
         self.linear_evidence, self.task, sets = next(linear.held_out_folds())
-        self.estimator, self.held = estimator, X.values[held]
+        self.estimator, self.inference, self.held = estimator, linear.inference, X.values[held]
         part = linear.task.take(train)
         part.weights = relative(part.weights)
         self.learner = epochs_of(estimator, X[train], part, AUTO_HIDDEN, check_random_state(_TWIN_SEED))
@@ -127,7 +131,7 @@ class NetworkComparison:
         if not self._run_epochs(done):
             return False
         while True:
-            evidence = self.estimator._evidence(self.learner.model(), self.held)
+            evidence = self.inference.evidence(self.learner.model(), self.held)
             losses = self._losses(evidence)
             if lowest == np.inf and least_gain(linear_losses - losses, self.task.weights) <= 0.0:
                 return False
@@ -152,13 +156,13 @@ class NetworkComparison:
 
     def _losses(self, evidence):
         """Return the log loss of each held-out sample, calibrated on the other half of them."""
-        estimator = self.estimator
+        inference = self.inference
         gold = dense(self.task.gold)
         weights = self.task.label_weights
         losses = np.empty(len(evidence))
         halves = slice(0, None, 2), slice(1, None, 2)
         for half, other in (halves, halves[::-1]):
-            unfitted = Calibration.unfitted(estimator._loss, gold.shape[1], estimator._single)
+            unfitted = Calibration.unfitted(inference.loss, gold.shape[1], inference.calibration.single)
             calibration = unfitted.fit(evidence[other], gold[other], weights[other])
             losses[half] = calibration.losses(evidence[half], gold[half], weights[half])
         return losses
@@ -179,10 +183,10 @@ def least_gain(gains, weights):
 
 def epochs_of(estimator, X, task, hidden, rng, n_epochs=None):
     """Return the learner of a new model by Adam; `n_epochs` is its number of epochs, if it is known to be the best."""
-    optimizer = MinibatchOptimizer(estimator._init_network(X.values, hidden, rng), rng)
-    estimator._configure(optimizer, len(X))
+    network = Network.initial([X.values.shape[1], *hidden, task.n_outputs], task.n_additional, rng)
+    optimizer = configure(estimator, MinibatchOptimizer(network, rng), len(X))
     run_epoch = make_epoch(estimator, optimizer, task, X, rng)
-    return OnlineLearner(optimizer, run_epoch, n_epochs or estimator._iteration_limit(), is_enough=n_epochs is not None)
+    return OnlineLearner(optimizer, run_epoch, n_epochs or max_epochs(estimator), is_enough=n_epochs is not None)
 
 
 class LBFGSCrossValidation:
@@ -194,6 +198,7 @@ class LBFGSCrossValidation:
     Parameters
     ----------
     estimator : MultilabelLPSparseMAP
+    inference : LabelInference
     X : RaggedArray
     task : LabelTask
     compares : bool, default=False
@@ -213,14 +218,15 @@ class LBFGSCrossValidation:
         Arguments of the monitor.
     """
 
-    def __init__(self, estimator, X, task, compares=False):
-        self.estimator, self.watch, self.compares, self._data = estimator, {}, compares, (X, task)
+    def __init__(self, estimator, inference, X, task, compares=False):
+        self.estimator, self.inference, self.watch, self.compares = estimator, inference, {}, compares
+        self._data = (X, task)
         self.X, self.task, self.folds = in_folds(X, task)
         self.gold = self.task.gold
         self.task.gold = self.task.gold.astype(bool).toarray()
         self.training_part = self.task
         # The rows of samples with unknown labels are not their label sets.
-        self._keeps_sets = estimator._graph.varies and self.task.known is None
+        self._keeps_sets = task.varies and task.known is None
         self.tol = _LBFGS_TOL if estimator.tol is None else estimator.tol
         max_iter = _LBFGS_MAX_ITER if estimator.max_iter is None else estimator.max_iter
         self._new_learner = partial(LBFGSLearner, expand=_as_network, max_iter=max_iter, n_jobs=estimator.n_jobs)
@@ -248,14 +254,14 @@ class LBFGSCrossValidation:
                 results.append(own)
             self.alpha, *_, (self.evidence, *arrays) = choose_strength(alphas, losses, results)
             start = LinearModel(*arrays)
-            self.estimator._calibrate(self.evidence, task)
+            self.inference.calibrate(self.evidence, task)
         self.learner = self._new_learner(task, X, start, alpha=self.alpha, tol=self.tol)
         n_samples, n_features = X.values.shape
         n_compared = max(_MIN_COMPARED, _MIN_FOR_EACH * max(n_features, task.n_outputs))
         if self.compares and n_samples >= n_compared and not sparse.issparse(X.values):
             comparison = NetworkComparison(self)
             if comparison.is_better():
-                return AdamTraining(self.estimator, *self._data, AUTO_HIDDEN, comparison)
+                return AdamTraining(self.estimator, self.inference, *self._data, AUTO_HIDDEN, comparison)
         return self
 
     def _evaluate(self, parts, models, name):
@@ -282,24 +288,23 @@ class LBFGSCrossValidation:
             learner = self._new_learner(part, features, models[k], alpha=self.alpha, tol=tol)
             learner.run(partial(has_stalled, _CV_LOSS_TOL, learner.losses))
             models[k] = learner.model()
-            evidence[self.folds[k][1]] = self.estimator._evidence(_as_network(models[k]), held.values)
+            evidence[self.folds[k][1]] = self.inference.evidence(models[k], held.values)
         mean = (np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS)
-        return self.estimator._calibrate(evidence, self.task), [evidence, *mean]
+        return self.inference.calibrate(evidence, self.task), [evidence, *mean]
 
-    def finish(self):
-        """Choose the rule of decision="auto" and, if it is "auto", the threshold of the fitted estimator."""
-        estimator = self.estimator
-        if estimator._tunes_threshold() or (self.folds and self._keeps_sets):
-            estimator.threshold_, estimator._rule, _ = estimator._choose_rule(self.held_out_folds())
+    def finish(self, model):
+        """Choose the rule of decision="auto" and, if it is "auto", the threshold of the fitted model."""
+        inference = self.inference
+        if inference.tunes_threshold or (self.folds and self._keeps_sets):
+            all_samples = [] if self.folds else [(inference.evidence(model, self.X.values), self.task, None)]
+            inference.cut, inference.rule, _ = inference.choose_rule(all_samples or self.held_out_folds())
 
     def held_out_folds(self):
-        """Yield the held-out samples of each fold, as `_choose_rule` takes them; without folds, all samples."""
+        """Yield the held-out samples of each fold, as `LabelInference.choose_rule` takes them."""
         task = self.task
         for train, held in self.folds:
             sets = ObservedLabelSets.of_samples(self.gold[train], task.weights[train]) if self._keeps_sets else None
             yield self.evidence[held], task.take(held), sets
-        if not self.folds:
-            yield self.estimator._evidence(self.estimator._learned.model, self.X.values), task, None
 
 
 class AdamTraining:
@@ -308,6 +313,7 @@ class AdamTraining:
     Parameters
     ----------
     estimator : MultilabelLPSparseMAP
+    inference : LabelInference
     X : RaggedArray
     task : LabelTask
     hidden : list of int
@@ -325,21 +331,21 @@ class AdamTraining:
         As in `LBFGSCrossValidation`.
     """
 
-    def __init__(self, estimator, X, task, hidden, comparison=None, held_out=None):
+    def __init__(self, estimator, inference, X, task, hidden, comparison=None, held_out=None):
         rng = check_random_state(estimator.random_state)
         if estimator.shuffle:
             # The order of the samples has no effect.
             X, task, _ = in_folds(X, task)
-        self.estimator, self.hidden, self.whole, self.comparison = estimator, hidden, task, comparison
-        self.held_out, self.X, self.training_part = held_out, X, task
+        self.estimator, self.inference, self.hidden, self.comparison = estimator, inference, hidden, comparison
+        self.held_out, self.X, self.whole, self.training_part = held_out, X, task, task
         if comparison is None and held_out is None:
             self.X, self.training_part = self._hold_out(X, task, rng)
         self.task = _for_epochs(copy(self.training_part))
         self.watch = {"watch_loss": comparison is None}
         if self.held_out and (estimator.early_stopping or held_out is not None):
             features, held = self.held_out
-            self.watch["validate"] = partial(estimator._validate, X=features, task=held)
-            self.watch["held_out_loss"] = partial(estimator._held_out_loss, X=features, task=held)
+            self.watch["validate"] = partial(inference.validate, X=features, task=held)
+            self.watch["held_out_loss"] = partial(inference.held_out_loss, X=features, task=held)
         self.learner = epochs_of(estimator, self.X, self.task, hidden, rng, comparison and comparison.n_epochs)
         self.alpha = self.learner.optimizer.alphas[0]
 
@@ -347,23 +353,23 @@ class AdamTraining:
         """Return this solver: its parameters are given."""
         return self
 
-    def finish(self):
-        """Calibrate, choose rule and threshold of the fitted estimator, and store the label sets of all samples."""
-        estimator = self.estimator
+    def finish(self, model):
+        """Calibrate, choose rule and threshold of the fitted model, and store the label sets of all samples."""
+        inference = self.inference
         rule = None
-        held_out = self._scored_samples()
+        held_out = self._scored_samples(model)
         if held_out is not None:
-            estimator._calibrate(*held_out[:2])
-        if estimator._tunes_threshold():
+            inference.calibrate(*held_out[:2])
+        if inference.tunes_threshold:
             if held_out is None:
-                held_out = estimator._evidence(estimator._learned.model, self.X.values), self.task, None
-            estimator.threshold_, rule, _ = estimator._choose_rule([held_out])
+                held_out = inference.evidence(model, self.X.values), self.task, None
+            inference.cut, rule, _ = inference.choose_rule([held_out])
         elif held_out is not None and held_out[2] is not None:
-            _, rule, _ = estimator._choose_rule([held_out])
-        estimator._store_label_sets(self.whole, rule)
+            _, rule, _ = inference.choose_rule([held_out])
+        inference.store_label_sets(self.whole, rule)
 
-    def _scored_samples(self):
-        """Return held-out samples as `_choose_rule` takes them: (evidence, LabelTask, ObservedLabelSets or None).
+    def _scored_samples(self, model):
+        """Return held-out samples as `choose_rule` takes them: (evidence, LabelTask, ObservedLabelSets or None).
 
         They are those of the comparison, the held-out ones, or a third of the samples, scored by a second model that
         learns from the others for as many epochs. The label sets are those of the samples that were learned from.
@@ -374,8 +380,8 @@ class AdamTraining:
             return self.comparison.held_out
         if self.held_out:
             X, task = self.held_out
-            evidence = estimator._evidence(estimator._learned.model, X)
-            sets = estimator._sets
+            evidence = self.inference.evidence(model, X)
+            sets = self.inference.sets
         else:
             X, whole, folds = in_folds(self.X, self.whole, _TWIN_FOLDS)
             if not folds:
@@ -383,12 +389,12 @@ class AdamTraining:
             train, held = folds[0]
             part = whole.take(train)
             task = whole.take(held)
-            sets = ObservedLabelSets.of_samples(part.gold, part.weights) if estimator._graph.varies else None
+            sets = ObservedLabelSets.of_samples(part.gold, part.weights) if task.varies else None
             twin = epochs_of(estimator, X[train], _for_epochs(part), self.hidden, check_random_state(_TWIN_SEED))
             for k in range(estimator.n_iter_):
                 report(estimator, "calibration, epoch", k + 1, estimator.n_iter_)
                 twin.run_epoch()
-            evidence = estimator._evidence(twin.model(), X.values[held])
+            evidence = self.inference.evidence(twin.model(), X.values[held])
         return evidence, task, sets if task.known is None else None
 
     def _hold_out(self, X, task, rng):
@@ -396,7 +402,7 @@ class AdamTraining:
         estimator = self.estimator
         stops = estimator.early_stopping
         fraction = held_out_fraction(estimator) or estimator.validation_fraction
-        n_held = int(np.ceil(fraction * len(X))) if stops or estimator._tunes_threshold() else 0
+        n_held = int(np.ceil(fraction * len(X))) if stops or self.inference.tunes_threshold else 0
         if not n_held or (not stops and n_held < _MIN_HELD_OUT):
             return X, task
         train, held = self._split(task.gold, fraction, rng)
@@ -417,7 +423,7 @@ class AdamTraining:
                 f"early stopping would hold out the fraction {fraction!r} of the samples, which is all {n}; hold out a "
                 "smaller fraction, or use more samples"
             )
-        strata = self.estimator._targets.strata(gold, n_held)
+        strata = None if self.whole.varies else strata_of(gold, n_held)
         return train_test_split(np.arange(n), test_size=fraction, random_state=rng.randint(2**31 - 1), stratify=strata)
 
 

@@ -26,10 +26,6 @@ class OneLabelEach:
     def __init__(self, classes):
         self.classes = classes
 
-    def rule(self, decision):
-        """Return the decision rule that has an effect."""
-        return "map"
-
     def in_order(self, y):
         """Return `y` with its columns, if it has any, in the order of the labels."""
         return y
@@ -63,13 +59,6 @@ class OneLabelEach:
         """Return the scores of labels as `decision_function` does."""
         return scores[:, 1] - scores[:, 0] if len(self.classes) == 2 else scores
 
-    def strata(self, gold, n_held):
-        """Return the strata of samples of which `n_held` are held out, or None: CSR of indicators -> int array."""
-        counts = np.bincount(gold.indices, minlength=gold.shape[1])
-        n_present = (counts > 0).sum()
-        can_stratify = counts[counts > 0].min() > 1 and n_present <= min(n_held, gold.shape[0] - n_held)
-        return gold.indices if can_stratify else None
-
 
 class SetOfLabelsEach:
     """Targets with a set of labels for each sample; the methods are those of `OneLabelEach`.
@@ -84,9 +73,6 @@ class SetOfLabelsEach:
     def __init__(self, classes, named):
         self.classes = classes
         self.named = named
-
-    def rule(self, decision):
-        return decision
 
     def in_order(self, y):
         samples = label_sets(y)
@@ -134,6 +120,3 @@ class SetOfLabelsEach:
 
     def scores(self, scores):
         return scores
-
-    def strata(self, gold, n_held):
-        return None

@@ -6,13 +6,13 @@ Used by `estimators` and `estimators/_structured`.
 import numpy as np
 
 from ..._training._curve import BoundedCurve, highest_of
-from ..._training._data import LinearModel
 from ..._training._minibatch import LinearMinibatchOptimizer, MinibatchOptimizer
 from ..._training._network import Network
 from ..._training._online.dense import FADED, N_SHRINKAGES, RATE, SINCE, SKIPPED, START, STEP, UNCONVERGED, Dense
 from ..._training._online.optimizer import RECENT, MiraOptimizer, OnlineOptimizer
 from ..._training._online.pairs import ATOM, COUNT, HEAD
 from ..._training._online.recency import Recency
+from ..._training.score_models import LinearModel
 
 # Optimisers of linear models by their names, and those of AdaGrad.
 _LINEAR = {cls.state_name: cls for cls in (OnlineOptimizer, MiraOptimizer, LinearMinibatchOptimizer)}

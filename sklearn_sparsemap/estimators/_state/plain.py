@@ -11,8 +11,8 @@ import numpy as np
 from ... import factors, penalties, structures
 from ..._core.plain import Form, add_form, by_constructor
 from ..._training._curve import BoundedCurve, mean_of
-from ..._training._data import LinearModel
 from ..._training._network import Network
+from ..._training.score_models import LinearModel
 from ...factors._hierarchy import parents_of
 from ...inference._labels import LabelGraph, OneLabel
 from .._multilabel.calibration import Calibration

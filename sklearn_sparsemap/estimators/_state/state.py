@@ -13,8 +13,8 @@ from scipy import sparse
 
 from ..._core.annotations import Any, NDArray
 from ..._core.indices import are_indices
-from ..._training._data import sparse_weights
 from ..._training._online.recency import N_STATE, WINDOW, Recency
+from ..._training.score_models import sparse_weights
 
 # Entries of `recency`: the clock, its rate, the unit of squared gradients and the number of skipped steps (see
 # `_training/_online/dense.py`), then those of a `Recency`.

@@ -28,7 +28,6 @@ from ..._core.validation import (
     check_scores,
 )
 from ..._training._partial_task import PartialTask
-from ..._training._scores import linear_scores
 from ..._training._structure_task import UNKNOWN, StructureTask, object_array
 from ..._training._task import agreement_score
 from ...inference._graph.map import MAP_TIME_LIMIT
@@ -93,7 +92,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
     Other rooms see a fitted model by its face (`face.py`), which calls `_check_predict`, `_check_gibbs`, `_task`,
     `_scores`, `_read_gold` and reads `_structure` and `_learned`.
-    `estimators/_learners.py` calls `_check_whole`, `_check_task` and `_check_same_structure`,
+    `estimators/_learners/initial.py` calls `_check_whole`, `_check_task` and `_check_same_structure`,
     `estimators/_state/export.py` calls `_check_whole`, and `distributed/_phases.py` sets `_learned_columns`.
     """
 
@@ -136,7 +135,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         """
         self = whole(self)
         structure, X = self._check_predict(X)
-        scores = linear_scores(X.values, self._learned.model, self.n_jobs)
+        scores = self._learned.model.scores(X.values, self.n_jobs)
         if structure.is_flat:
             return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
         task = self._task(X)
@@ -676,7 +675,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     def _predict_codes(self, task, X, model, known=None):
         """Return the predicted structures in the internal form."""
         if task.is_flat:
-            scores = linear_scores(X.values, model, self.n_jobs)
+            scores = model.scores(X.values, self.n_jobs)
             scores = scores if known is None else self._restrict(task, X, scores, known)
             return task.predict(scores, model.additional, self.n_jobs)
         if not X.indptr[-1]:
@@ -691,7 +690,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         They are divided by the temperature, except for MAP, and checked, because users edit models.
         """
         # Inference is in float64 for all types of weights.
-        scores = linear_scores(X.values, model, self.n_jobs)
+        scores = model.scores(X.values, self.n_jobs)
         additional = model.additional.astype(np.float64) + task.mask
         if argmax != "map":
             check_positive("temperature", self.temperature)

@@ -21,31 +21,20 @@ from ..._core.validation import (
     check_choice,
     check_parameters,
 )
-from ..._training._data import LinearModel
 from ..._training._partial_task import PartialTask
 from ..._training._task import agreement_score
+from ..._training.score_models import LinearModel
 from ...inference._batch import marginal_oracle_of
 from ...losses import LOSSES
 from ...structures import Structure
 from .._failures import in_turn, restore_on_error
-from .._learners import (
-    LBFGSLearner,
-    PartialLBFGSLearner,
-    adjust_optimizer,
-    check_finite_weights,
-    check_validation,
-    hold_out,
-    learn_online,
-    new_optimizer,
-    partial_fit_minibatch,
-    relative,
-    rows_per_column,
-    total_variance,
-    weights_of_last_fit,
-    zero_weights,
-)
+from .._learners.epochs import adjust_optimizer, learn_online, new_optimizer, partial_fit_minibatch
+from .._learners.held_out import check_validation, hold_out
+from .._learners.initial import check_finite_weights, weights_of_last_fit, zero_weights
+from .._learners.lbfgs import LBFGSLearner, PartialLBFGSLearner
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.fitted import FittedState
+from .._strengths import relative, rows_per_column, total_variance
 from .data import check_features
 from .graph_builder import resolve_structure
 from .new_labels import add_labels
@@ -425,17 +414,17 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         structure = self._check_params()
         data = X, y
         X, gold, classes, task = self._training_data(structure, X, y, sample_weight, unknown=True)
-        if self.warm_start and hasattr(self, "_structure"):
-            model = weights_of_last_fit(self, structure, task, X.values, classes)
-            model = model.dense() if self.solver == "lbfgs" else model
-        else:
-            model = zero_weights(task, X.values, self.solver)
         held_out = None
         is_given = X_val is not None or y_val is not None
         if is_given:
             check_validation(self, X_val, y_val)
         elif self.early_stopping:
             X, gold, task, held_out = self._hold_out(structure, X, gold, task)
+        if self.warm_start and hasattr(self, "_structure"):
+            model = weights_of_last_fit(self, structure, task, X.values, classes)
+            model = model.dense() if self.solver == "lbfgs" else model
+        else:
+            model = zero_weights(task, X.values, self.solver)
         self._begin(structure, classes)
         self._set_strength(task, X, gold)
         task.weights = relative(task.weights)

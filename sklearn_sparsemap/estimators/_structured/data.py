@@ -41,8 +41,8 @@ from ..._core.validation import (
     plain_list,
     quoted,
 )
-from ..._training._data import sparse_weights
 from ..._training._structure_task import UNKNOWN, object_array
+from ..._training.score_models import sparse_weights
 from .._failures import warn_user
 
 # The remedy in messages about samples with several labels.

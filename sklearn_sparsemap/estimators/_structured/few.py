@@ -12,7 +12,6 @@ from scipy import sparse
 from ..._core.jit import FLOATS, FLOATS_2D, FLOATS_2D_OUT, INTS, PARTS, entry, kernel, readonly
 from ..._core.ragged import RaggedArray
 from ..._core.validation import LARGEST_SCORE
-from ..._training._scores import linear_scores
 from ..._training._structure_task import object_array
 from ...inference._batch import decode_problems, map_problems
 from ...inference._problems import problems_of_few
@@ -154,7 +153,7 @@ def _scores(rows, weights):
     if not sparse.issparse(rows):
         if type(rows) is not np.ndarray or not _are_within(np.ascontiguousarray(rows).ravel(), LARGEST_SCORE, False):
             return None
-        scores = linear_scores(np.ascontiguousarray(rows), weights, None)
+        scores = weights.scores(np.ascontiguousarray(rows))
         return scores if _are_within(scores.ravel(), LARGEST_SCORE / scores.size, False) else None
     if rows.format != "csr" or rows.indices.dtype != np.int32:
         return None

@@ -13,16 +13,19 @@ from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, ND
 from ..._core.moments import whole
 from ..._core.ragged import RaggedArray
 from ..._core.validation import N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, check_parameters
-from ..._training._data import LinearModel
 from ..._training._group_lasso.penalty import GroupPenalty
 from ..._training._group_lasso.solver import GroupLassoSolver
+from ..._training.score_models import LinearModel
 from ...losses import LOSSES
 from ...losses._fenchel_young import Inference
 from ...structures import Structure
 from .._failures import restore_on_error
-from .._learners import LBFGSLearner, Learner, relative, weights_of_last_fit
+from .._learners.initial import weights_of_last_fit
+from .._learners.lbfgs import LBFGSLearner
+from .._learners.learner import Learner
 from .._monitor import CallbackSupportMixin, Monitor, Progress, reporter, with_callbacks
 from .._state.fitted import FittedState
+from .._strengths import relative
 from .base import LinearStructuredModel
 from .graph_builder import resolve_structure
 from .groups import GroupsMixin, warn_of_scales

@@ -5,12 +5,12 @@ from functools import partial
 import numpy as np
 
 from ..._training._partial_task import PartialTask
-from ..._training._scores import linear_scores
 from ..._training._structure_task import UNKNOWN
 from .._failures import check_finite_loss
-from .._learners import LBFGSLearner, relative, zero_weights
+from .._learners.initial import zero_weights
+from .._learners.lbfgs import LBFGSLearner
 from .._monitor import report
-from .._strengths import Choice, choose_strength, has_stalled, nearest_to_usual, try_strengths
+from .._strengths import Choice, choose_strength, has_stalled, nearest_to_usual, relative, try_strengths
 
 # Strengths that are tried, as multiples of the usual one, the strongest first.
 _PATH = 10.0 ** np.arange(1, -3, -1)
@@ -83,7 +83,7 @@ class HeldOutPart:
     def _loss(self, model, task, X, gold):
         """Return the sum of the losses of held-out samples."""
         estimator = self.estimator
-        scores = linear_scores(X.values, model, estimator.n_jobs)
+        scores = model.scores(X.values, estimator.n_jobs)
         loss, *_ = task.loss_gradient(scores, model.additional.astype(np.float64), estimator.n_jobs)
         check_finite_loss(loss, estimator._step_size)
         return loss

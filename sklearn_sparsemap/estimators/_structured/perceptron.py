@@ -23,17 +23,18 @@ from ..._core.validation import (
     check_parameters,
 )
 from ..._training._curve import BoundedCurve, mean_of
-from ..._training._data import LinearModel
 from ..._training._online.groups import PAPER_SCHEDULE, GroupOptimizer
+from ..._training.score_models import LinearModel
 from ...losses import LOSSES
 from ...losses._fenchel_young import Inference
 from ...penalties import Groups
 from ...penalties._groups import check_groups
 from ...structures import Structure
 from .._failures import check_finite_loss, commit_if, in_turn, restore_on_error, warn_of_inference, warn_user
-from .._learners import make_epoch, partial_fit_minibatch, relative, weigh_by_visits
+from .._learners.epochs import make_epoch, partial_fit_minibatch, weigh_by_visits
 from .._monitor import CallbackSupportMixin, Progress, reporter, with_callbacks
 from .._state.fitted import FittedState
+from .._strengths import relative
 from .base import aligned_cost
 from .graph_builder import resolve_structure
 from .groups import GroupsMixin, warn_of_scales

@@ -3,9 +3,9 @@
 import numpy as np
 from scipy import sparse
 
-from ..._training._data import LinearModel
 from ..._training._online.pairs import COUNT
-from .._learners import OnlineLearner
+from ..._training.score_models import LinearModel
+from .._learners.epochs import OnlineLearner
 from .._state.fitted import FittedState
 
 

@@ -1,0 +1,59 @@
+"""The contract of learners, which train a model step by step under a monitor.
+
+Used by `distributed` and `estimators/_structured`.
+"""
+
+from ..._core.ragged import RaggedArray
+
+
+class Learner:
+    """Training of a model in steps. A subclass has `run`, `model` and `has_started`.
+
+    Attributes
+    ----------
+    has_started : bool
+        Whether there is a model to keep if training ends now.
+    unconverged : int
+        Number of samples whose inference did not converge.
+    columns : DuplicateColumns or None
+        The merged columns of its models, if any.
+    patience : float
+        Number of steps that count as one for the rule by which the monitor stops.
+    step_name : str
+        Name of a step in progress messages.
+    """
+
+    columns, unconverged, patience = None, 0, 1.0
+    step_name = "iteration"
+
+    def run(self, on_iteration):
+        """Take all steps. After each, call `on_iteration` with the loss, and stop if it returns True.
+
+        Returns
+        -------
+        message : str
+            The reason why training did not converge; empty if it converged.
+        """
+        raise NotImplementedError
+
+    def model(self):
+        """Return the current model, in the learner's own form."""
+        raise NotImplementedError
+
+    def expand(self, model):
+        """Convert a model from the learner's form to the user's columns and type."""
+        return model
+
+    def narrow(self, X):
+        """Return features in the columns of the learner's models."""
+        if self.columns is None:
+            return X
+        return RaggedArray(self.columns.transform(X.values), X.indptr, shapes=X.shapes)
+
+    def restart(self, alpha):
+        """Begin again from the current model, with another strength of the penalty."""
+        raise NotImplementedError
+
+    def keep(self, monitor):
+        """Store the progress in the estimator if training is interrupted."""
+        monitor.store()

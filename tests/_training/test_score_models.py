@@ -1,0 +1,48 @@
+"""The contract of score models, for the linear model and the network."""
+
+import numpy as np
+import pytest
+from internals import LinearModel, Network
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+rng = np.random.default_rng(0)
+COEF = rng.normal(size=(6, 4)) * (rng.random((6, 4)) < 0.6)
+HIDDEN = rng.normal(size=(6, 5))
+LAST = rng.normal(size=(5, 4))
+INTERCEPT = rng.normal(size=4)
+ADDITIONAL = rng.normal(size=3)
+
+
+def linear(X):
+    return X @ COEF + INTERCEPT
+
+
+def with_hidden_layer(X):
+    return np.maximum(X @ HIDDEN + 1.0, 0.0) @ LAST + INTERCEPT
+
+
+# Each model, the function that it computes, its accuracy, and whether single features explain its scores.
+MODELS = {
+    "linear": (LinearModel(COEF, INTERCEPT, ADDITIONAL), linear, 1e-12, True),
+    "sparse": (LinearModel(sparse.csr_array(COEF), INTERCEPT, ADDITIONAL), linear, 1e-12, True),
+    "float32": (LinearModel(COEF, INTERCEPT, ADDITIONAL).astype(np.float32), linear, 1e-5, True),
+    "no hidden layer": (Network([COEF], [INTERCEPT], ADDITIONAL), linear, 1e-12, True),
+    "network": (Network([HIDDEN, LAST], [np.ones(5), INTERCEPT], ADDITIONAL), with_hidden_layer, 1e-12, False),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_score_models_have_one_contract(name):
+    model, twin, accuracy, explains = MODELS[name]
+    X = rng.normal(size=(7, 6)) * (rng.random((7, 6)) < 0.5)
+    for form in (X, sparse.csr_array(X)):
+        scores = [model.scores(form, n_jobs) for n_jobs in (None, 1, 2)]
+        assert scores[0].dtype == np.float64
+        assert_allclose(scores[0], twin(X), atol=accuracy)
+        assert_array_equal(scores[0], scores[1])
+        assert_array_equal(scores[0], scores[2])
+    assert ("explain" in model.supports) == explains
+    copy = model.copy()
+    copy.additional[:] = 0.0
+    assert_allclose(model.additional, ADDITIONAL, atol=accuracy)
