@@ -24,8 +24,8 @@ from .._learners import LBFGSLearner, Learner, relative, weights_of_last_fit
 from .._monitor import CallbackSupportMixin, Monitor, Progress, reporter, with_callbacks
 from .._state.fitted import FittedState
 from .base import LinearStructuredModel
-from .graph_builder import resolve_structure
 from .groups import GroupsMixin, warn_of_scales
+from .targets import resolve_structure
 
 # The smooth losses.
 _LOSSES = tuple(name for name in LOSSES if LOSSES[name].argmax != "map")
