@@ -632,11 +632,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     def _task(self, X):
         """Return the task of the samples to predict that have rows."""
         structure = self._structure
-        n_outputs = len(self._learned.model.intercept)
-        if not structure.labelled:
-            n_outputs = structure.row_outputs or 1
         X = X if X.lengths.all() else rows_only(X)
-        task = targets_of(structure).new_task(structure, X, n_outputs)
+        task = targets_of(structure).new_task(structure, X, len(self._learned.model.intercept))
         task.loss, task.mask = self._loss, self._mask
         return self._check_task(task)
 
@@ -769,8 +766,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
                     )
                 task = PartialTask(structure, X, len(classes))
             else:
-                n_outputs = (structure.row_outputs or 1) if classes is None else len(classes)
-                task = targets.new_task(structure, X, n_outputs)
+                task = targets.new_task(structure, X, None if classes is None else len(classes))
             self._mask = 0.0
             if self.constraints is not None:
                 transitions = self._transition_mask(structure, classes)

@@ -16,8 +16,7 @@ from ...losses._graphs import check_graph, learned_shapes
 class GraphBuilder:
     """A function from a sample to a `FactorGraph`, with the attributes of a `Structure` that estimators read.
 
-    Additional scores are tied by name. `conformal` and `inspection` read `uses_graphs`. Files hold a builder by its
-    parameters; see `estimators/_state/plain.py`.
+    Additional scores are tied by name. Files hold a builder by its parameters; see `estimators/_state/plain.py`.
 
     Parameters
     ----------

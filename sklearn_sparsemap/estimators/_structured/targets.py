@@ -65,8 +65,9 @@ def _(structure: FactorGraph):
 class OtherStructures:
     """Structures that are not made of labels, such as trees."""
 
-    # Makes the task of samples of a structure, from the structure, X and the number of outputs.
-    new_task = StructureTask
+    def new_task(self, structure, X, n_labels):
+        """Return the task of samples of a structure; the number of labels is for structures that are made of labels."""
+        return StructureTask(structure, X, structure.row_outputs or 1)
 
     def features(self, estimator, structure, X):
         """Return the features of samples to predict as a RaggedArray; a fitted estimator checks them."""
@@ -201,9 +202,9 @@ class OtherStructures:
 
 
 class GraphAssignments(OtherStructures):
-    """GraphAssignments of factor graphs, which a `GraphBuilder` makes of samples."""
+    """Assignments of factor graphs, which a `GraphBuilder` makes of samples."""
 
-    def new_task(self, structure, X, n_outputs):
+    def new_task(self, structure, X, n_labels):
         return structure.new_task(X)
 
     def features(self, estimator, structure, X):
