@@ -73,11 +73,8 @@ class GraphTask(Task):
         Warm starts. Tasks of subsets of the samples have the same memory.
     numbers : int array of shape (n_samples,)
         Indices of the samples in `memory`.
-    violated : list of lists of Factor
-        The factors that gold of each sample violates, set by `learn`. Training needs samples without any.
 
-    `estimators/_structured/base.py` also calls `restrict`. `plotting/_graphs/factor_graph.py` reads
-    `graphs`.
+    `estimators/_structured/targets.py` also calls `restrict`. `plotting/_graphs/factor_graph.py` reads `graphs`.
     """
 
     map_time_limit = MAP_TIME_LIMIT

@@ -17,12 +17,12 @@ from .._core.errors import SampleError
 from .._core.offsets import ragged_indices, split_flat
 from .._core.ragged import RaggedArray
 from ..inference import map_inference
-from ._structure_task import UNKNOWN, StructureTask
+from ._structure_task import UNKNOWN, SequenceTask, StructureTask
 from ._task import Task
 
 
-class PartialTask(StructureTask):
-    """Samples of a structure of labels, some of which are unknown."""
+class PartialTask(SequenceTask):
+    """Samples with a label for each row, some of which are unknown."""
 
     # Kernels of online learning need a gold structure, so mini-batches are used, which need only losses and gradients.
     sequential = has_kinks = overwrites_scores = False

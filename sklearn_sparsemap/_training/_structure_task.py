@@ -1,4 +1,4 @@
-"""The task of samples of one structure."""
+"""The tasks of samples of one structure: structures of parts, sequences of labels, and one label each."""
 
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
@@ -83,7 +83,7 @@ def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targ
 
 
 class StructureTask(Task):
-    """Samples of one structure.
+    """Samples of one structure that is not made of labels; the base class of tasks with labels.
 
     Properties that depend on the loss or on the selection of samples are cached under names with an underscore, which
     `Task.copy` drops. `layout` is kept, and `take` replaces it. `estimators/_structured` also calls `under`, and sets
@@ -111,7 +111,6 @@ class StructureTask(Task):
         self.additional_shapes = structure.learned_shapes(n_outputs)
         self.n_additional = sum(map(prod, self.additional_shapes.values()))
         self.varies = not structure.fixed_size
-        self.is_flat = structure.is_flat
         self.repeats = structure.repeats
 
     @cached_property
@@ -149,26 +148,7 @@ class StructureTask(Task):
         self._set_loss(loss, temperature, cost)
         self.gold = encode_gold(self.structure, self.layout, self.n_outputs, gold)
         self.weights = weights
-        if self.structure.labelled:
-            self.length_factor = self._factor_of(gold.values if isinstance(gold, RaggedArray) else gold)
         return self
-
-    def _factor_of(self, codes):
-        """Return the `length_factor` for the labels of all steps.
-
-        The labels of a recording stay for many steps, each of which tells little, so transitions decide. A document
-        that joins many sentences is as long, but its labels change as often as theirs: it needs their penalty.
-        """
-        # Sums of weights near the largest number would overflow.
-        weights = self.weights / max(self.weights.max(initial=0.0), np.finfo(float).tiny)
-        n_steps = float(weights @ np.diff(self.row_ptr))
-        n_samples = float(weights.sum())
-        if n_steps <= _LONG * n_samples:
-            return 1.0
-        starts = np.diff(codes, prepend=codes[:1]) != 0
-        starts[self.row_ptr[:-1]] = True
-        n_stretches = float(weights @ np.add.reduceat(starts, self.row_ptr[:-1], dtype=np.int64))
-        return max(1.0, min(n_steps / (_LONG * n_samples), n_steps / (_STEADY * n_stretches)))
 
     def under(self, loss, temperature, cost=None):
         """Return a task with a different loss."""
@@ -270,16 +250,16 @@ class StructureTask(Task):
             sizes,
         )
 
-    def predict(self, scores, additional, n_jobs):
-        if self.is_flat:
-            return scores.argmax(axis=1)
+    def _best(self, scores, additional, n_jobs):
+        """Return the best structure of each sample, as `structure` decodes it: sequence."""
         if self.whole is not None:
-            return self.whole.predict(scores, additional, n_jobs)
+            return self.whole._best(scores, additional, n_jobs)
         problems = self._problems(scores, additional)
         slots, slot_ptr, _ = map_problems(self.structure, problems, n_jobs=n_jobs)
-        found = decode_problems(self.structure, problems, slots, slot_ptr)
-        if self.structure.labelled:
-            return np.concatenate(found)
+        return decode_problems(self.structure, problems, slots, slot_ptr)
+
+    def predict(self, scores, additional, n_jobs):
+        found = self._best(scores, additional, n_jobs)
         return np.array(list(found)) if self.structure.decodes_alike else object_array(found)
 
     def n_best(self, scores, additional, k, n_jobs, chosen=None):
@@ -289,17 +269,18 @@ class StructureTask(Task):
         return n_best_of_problems(self.structure, problems, k, n_jobs)
 
     def parts(self, gold):
-        structure = self.structure
-        if structure.labelled:
-            possible = np.minimum.reduceat(gold, self.row_ptr[:-1]) >= 0
-            codes = np.maximum(gold, 0)
-            allowed = codes if self.is_flat else RaggedArray(codes, self.row_ptr)
-        else:
-            possible = [not structure.misfits(own) for own in gold]
-            allowed = [structure.repair(own) for own in gold]
-        slots, slot_ptr, joint, joint_ptr = encode_gold(structure, self.layout, self.n_outputs, allowed)
+        possible, allowed = self._possible(gold)
+        slots, slot_ptr, joint, joint_ptr = encode_gold(self.structure, self.layout, self.n_outputs, allowed)
         pairs = zip(np.split(slots, slot_ptr[1:-1]), np.split(joint, joint_ptr[1:-1]))
         return [parts if is_possible else None for parts, is_possible in zip(pairs, possible)]
+
+    def _possible(self, gold):
+        """Return whether the model can predict each structure, and structures that it can predict, for `encode_gold`.
+
+        The latter are `gold`, with some structure in place of those that the model cannot predict.
+        """
+        structure = self.structure
+        return [not structure.misfits(own) for own in gold], [structure.repair(own) for own in gold]
 
     def encode(self, i, structures):
         return self.structure.encode_all(structures, self.layout[0][i])
@@ -352,8 +333,6 @@ class StructureTask(Task):
 
     def in_shapes(self, values):
         """Split values for the scores of all samples into arrays in the shapes of the scores."""
-        if self.is_flat:
-            return values.reshape(-1, self.n_outputs)
         flat = values.ravel()
         shapes = self.layout[2]
         ends = [0, *accumulate(map(prod, shapes))]
@@ -362,25 +341,75 @@ class StructureTask(Task):
     def agreement(self, gold, predicted, weights):
         if self.whole is not None:
             return self.whole.agreement(gold, predicted, weights)
-        structure = self.structure
-        if structure.labelled:
-            codes = gold.values if isinstance(gold, RaggedArray) else gold
-            known = codes != UNKNOWN
-            if not known.any():
-                raise ValueError("all labels of y are None; at least one must be known")
-            weights = np.repeat(weights, np.diff(self.row_ptr))
-            weights = (weights if self.step_weights is None else weights * self.step_weights)[known]
-            if not weights.any():
-                raise ValueError("all known labels of y have the weight 0; at least one must have a positive weight")
-            # One label is gold, and one is predicted.
-            return 2.0 * float(weights @ (predicted[known] == codes[known])), 2.0 * float(weights.sum())
         counts = []
         for i, (own, found, dims) in enumerate(zip(gold, predicted, self.layout[0])):
             try:
-                counts.append(structure.agreement(own, found, dims))
+                counts.append(self.structure.agreement(own, found, dims))
             except ValueError as error:
                 raise SampleError("y", i, f": {error}") from error
         return agreement_of(counts, weights)
+
+
+class LabelledTask(StructureTask):
+    """Samples of a structure that is made of labels. Gold are their codes, and `UNKNOWN` for an unknown label."""
+
+    def agreement(self, gold, predicted, weights):
+        codes = gold.values if isinstance(gold, RaggedArray) else gold
+        known = codes != UNKNOWN
+        if not known.any():
+            raise ValueError("all labels of y are None; at least one must be known")
+        weights = np.repeat(weights, np.diff(self.row_ptr))
+        weights = (weights if self.step_weights is None else weights * self.step_weights)[known]
+        if not weights.any():
+            raise ValueError("all known labels of y have the weight 0; at least one must have a positive weight")
+        # One label is gold, and one is predicted.
+        return 2.0 * float(weights @ (predicted[known] == codes[known])), 2.0 * float(weights.sum())
+
+
+class SequenceTask(LabelledTask):
+    """Samples with a label for each row."""
+
+    def learn(self, gold, weights, loss, temperature=1.0, cost=None):
+        """Set gold label sequences, a RaggedArray of codes, and a loss; return the task.
+
+        The labels of a recording stay for many steps, each of which tells little, so transitions decide. A document
+        that joins many sentences is as long, but its labels change as often as theirs: it needs their penalty. So the
+        `length_factor` depends on both.
+        """
+        super().learn(gold, weights, loss, temperature, cost)
+        # Sums of weights near the largest number would overflow.
+        relative = weights / max(weights.max(initial=0.0), np.finfo(float).tiny)
+        n_steps = float(relative @ np.diff(self.row_ptr))
+        n_samples = float(relative.sum())
+        if n_steps <= _LONG * n_samples:
+            self.length_factor = 1.0
+            return self
+        starts = np.diff(gold.values, prepend=gold.values[:1]) != 0
+        starts[self.row_ptr[:-1]] = True
+        n_stretches = float(relative @ np.add.reduceat(starts, self.row_ptr[:-1], dtype=np.int64))
+        self.length_factor = max(1.0, min(n_steps / (_LONG * n_samples), n_steps / (_STEADY * n_stretches)))
+        return self
+
+    def predict(self, scores, additional, n_jobs):
+        return np.concatenate(self._best(scores, additional, n_jobs))
+
+    def _possible(self, gold):
+        return np.minimum.reduceat(gold, self.row_ptr[:-1]) >= 0, RaggedArray(np.maximum(gold, 0), self.row_ptr)
+
+
+class SingleLabelTask(LabelledTask):
+    """Samples of a single row with a single label."""
+
+    is_flat = True
+
+    def predict(self, scores, additional, n_jobs):
+        return scores.argmax(axis=1)
+
+    def _possible(self, gold):
+        return gold >= 0, np.maximum(gold, 0)
+
+    def in_shapes(self, values):
+        return values.reshape(-1, self.n_outputs)
 
 
 def object_array(samples):

@@ -52,6 +52,8 @@ class Task:
     accuracy : float
         Duality gap at which inference ends in `loss_gradient` of a sequential task. It is small by default, because
         L-BFGS compares losses that are close.
+    violated : sequence of lists of Factor
+        The factors that gold of each sample violates, if samples are factor graphs. Training needs samples without any.
     length_factor : float
         How many usual samples a sample stands for on average: above 1 if sequences are long and their labels stay for
         many steps, as in recordings. The strength of the penalty and the patience of AdaGrad depend on it.
@@ -59,6 +61,7 @@ class Task:
 
     sequential = varies = is_flat = repeats = False
     accuracy, length_factor = 1e-12, 1.0
+    violated = ()
     n_outputs, n_additional = 1, 0
     weights, visits, mask, per_sample, graphs = None, None, 0.0, (), None
 

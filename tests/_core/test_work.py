@@ -53,7 +53,7 @@ ROUNDS = 25  # rounds of measurement, after which a ratio counts; a busy machine
 # The hashes of tokens, their key, and the selection of training samples.
 token_hashes = modules_with("features", "number_dicts")[0]
 SECRET = modules_with("features", "SECRET")[0].SECRET
-without_empty = modules_with("estimators", "without_empty")[0].without_empty
+LabelSequences = modules_with("estimators", "LabelSequences")[0].LabelSequences
 
 
 def ratios_of(times):
@@ -482,11 +482,10 @@ def chain_model():
 def training_samples_of_which_one_is_empty(n):
     X = RaggedArray(np.zeros((n - 1, 2)), indptr=np.r_[0, np.arange(n)])
     y = [[]] + [["A"]] * (n - 1)
-    structure = chain_model()._structure
 
     def call():
         with pytest.warns(UserWarning, match="samples without steps are left out: 1"):
-            without_empty(structure, X, y)
+            LabelSequences().without_empty(X, y)
 
     return call
 

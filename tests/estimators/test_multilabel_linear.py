@@ -1,5 +1,7 @@
 """MultilabelLPSparseMAP without hidden layers: the exact minimum, thresholds by cross-validation, seen sets."""
 
+import copy
+import pickle
 import warnings
 
 import numpy as np
@@ -221,6 +223,19 @@ def test_a_single_label_has_a_temperature():
     assert_allclose(found.probabilities(scores), softmax(wanted * scores, axis=1), rtol=1e-4)
     ones = np.ones((300, 1))
     assert found.losses(scores, gold, ones).sum() < unfitted.losses(scores, gold, ones).sum()
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_calibrations_in_early_pickles_are_those_of_one_label_or_of_sets(single):
+    scores = np.random.default_rng(0).normal(size=(5, 3))
+    wanted = Calibration.unfitted("logistic", 3, single)
+    early = Calibration(wanted.slopes, wanted.offsets)
+    vars(early)["single"] = single
+    found = pickle.loads(pickle.dumps(early))
+    assert type(found) is type(wanted) and found.single is single
+    assert np.allclose(found.probabilities(scores).sum(axis=1), 1.0) is single
+    assert found.probabilities(scores).tolist() == wanted.probabilities(scores).tolist()
+    assert type(copy.copy(found)) is type(wanted)
 
 
 @pytest.mark.parametrize("params", [{}, {"loss": "logistic"}, {"hidden_layer_sizes": (20,), "max_iter": 60}])

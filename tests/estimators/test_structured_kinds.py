@@ -310,7 +310,7 @@ def test_labels_of_arcs_are_outputs_of_the_model(loss):
     assert model.score(X_test, y_test) == pytest.approx(labeled_attachment_score(y_test, model.predict(X_test)))
     assert model.decision_function(X[:1])[0].shape == (*X[0].shape[:-1], 2)
     with pytest.raises(ValueError, match="known is for structures made of labels, trees without labels"):
-        model.predict(X[:1], known=[None])
+        model.predict(X[:1], known=[[None] * X[0].shape[1]])
     flat = [x.reshape(-1, N_FEATURES) for x in X]
     again = clone(model).fit(flat, y)
     np.testing.assert_allclose(again.coef_, model.coef_, atol=1e-12)

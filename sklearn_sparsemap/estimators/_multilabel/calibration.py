@@ -23,26 +23,58 @@ _STEEPEST = 30.0
 
 
 class Calibration:
-    """Log odds of labels: linear in their scores, with a positive slope.
+    """Log odds of the labels of sets: linear in their scores, with a positive slope.
+
+    Files hold it, and a `SoftmaxCalibration`, by these names and `single`; see `estimators/_state/plain.py`.
 
     Parameters
     ----------
     slopes, offsets : arrays of shape (n_labels,)
-    single : bool
-        Whether each sample has exactly one label. All labels then have the same slope and no offset, and probabilities
-        are a softmax.
 
-    Files hold it by these names; see `estimators/_state/plain.py`.
+    Attributes
+    ----------
+    single : bool
+        Whether each sample has exactly one label.
     """
 
-    def __init__(self, slopes, offsets, single=False):
-        self.slopes, self.offsets, self.single = slopes, offsets, single
+    single = False
 
-    @classmethod
-    def unfitted(cls, loss, n_labels, single):
-        """Return the default curves of a loss, for models without held-out samples."""
+    def __init__(self, slopes, offsets):
+        self.slopes, self.offsets = slopes, offsets
+
+    def __setstate__(self, state):
+        state = dict(state)
+        if state.pop("single", False):
+            # In early pickles one class had both forms.
+            self.__class__ = SoftmaxCalibration
+        vars(self).update(state)
+
+    @staticmethod
+    def unfitted(loss, n_labels, single):
+        """Return the default of a loss, for models without held-out samples.
+
+        If `single`, each sample has exactly one label.
+        """
         slope, offset = _UNFITTED[loss]
-        return cls(np.full(n_labels, slope), np.full(n_labels, 0.0 if single else offset), single)
+        slopes = np.full(n_labels, slope)
+        return (
+            SoftmaxCalibration(slopes, np.zeros(n_labels)) if single else Calibration(slopes, np.full(n_labels, offset))
+        )
+
+    def grown(self, loss, n_labels, positions):
+        """Return the calibration of more labels.
+
+        Parameters
+        ----------
+        loss : str
+        n_labels : int
+        positions : int array
+            The new index of each label of this one. The others have the default of the loss.
+        """
+        found = self.unfitted(loss, n_labels, self.single)
+        found.slopes[positions] = self.slopes
+        found.offsets[positions] = self.offsets
+        return found
 
     def fit(self, scores, gold, weights):
         """Fit the curves to held-out samples; return a new `Calibration`.
@@ -62,35 +94,55 @@ class Calibration:
         .. [1] Platt. Probabilistic outputs for support vector machines and comparisons to regularized likelihood
            methods. 1999.
         """
-        if self.single:
-            return Calibration(np.full_like(self.slopes, _softmax_slope(scores, gold, weights)), self.offsets, True)
         binned = _binned(scores, gold, weights)
         common = _fit_curves(*(values.reshape(-1, 1) for values in binned), (np.log(self.slopes[:1]), self.offsets[:1]))
         steepness, offsets = _fit_curves(*binned, common)
         return Calibration(np.exp(steepness), offsets)
 
     def log_odds(self, scores):
-        """Return the log odds of each label; with `single`, up to a constant for each sample."""
+        """Return the log odds of each label."""
         values = scores * self.slopes + self.offsets
         beyond = np.abs(values) - _STEEP_UP_TO
-        if self.single or (beyond <= 0.0).all():
+        if (beyond <= 0.0).all():
             return values
         return np.where(beyond > 0.0, np.sign(values) * (_STEEP_UP_TO + np.log1p(np.maximum(beyond, 0.0))), values)
 
     def probabilities(self, scores):
         """Return the probability of each label, strictly between 0 and 1."""
-        values = self.log_odds(scores)
-        if self.single:
-            values = np.exp(values - values.max(axis=1)[:, None])
-            return values / values.sum(axis=1)[:, None]
-        return np.clip(expit(values), np.finfo(np.float64).tiny, np.nextafter(1.0, 0.0))
+        return np.clip(expit(self.log_odds(scores)), np.finfo(np.float64).tiny, np.nextafter(1.0, 0.0))
 
     def losses(self, scores, gold, weights):
         """Return the weighted sum of the log losses of all labels, for each sample."""
-        if self.single:
-            return -(weights * gold * np.log(np.maximum(self.probabilities(scores), 1e-300))).sum(axis=1)
         signs = 2.0 * gold - 1.0
         return -(weights * log_expit(signs * self.log_odds(scores))).sum(axis=1)
+
+
+class SoftmaxCalibration(Calibration):
+    """Log odds if each sample has exactly one label: all have the same slope, and no offset.
+
+    Probabilities are a softmax. The parameters are those of `Calibration`.
+    """
+
+    single = True
+
+    def grown(self, loss, n_labels, positions):
+        return SoftmaxCalibration(np.full(n_labels, self.slopes[0]), np.zeros(n_labels))
+
+    def fit(self, scores, gold, weights):
+        slope = _softmax_slope(scores, gold, weights)
+        return SoftmaxCalibration(np.full_like(self.slopes, slope), self.offsets)
+
+    def log_odds(self, scores):
+        """Return the log odds of each label, up to a constant for each sample."""
+        return scores * self.slopes + self.offsets
+
+    def probabilities(self, scores):
+        values = self.log_odds(scores)
+        values = np.exp(values - values.max(axis=1)[:, None])
+        return values / values.sum(axis=1)[:, None]
+
+    def losses(self, scores, gold, weights):
+        return -(weights * gold * np.log(np.maximum(self.probabilities(scores), 1e-300))).sum(axis=1)
 
 
 def _binned(scores, gold, weights):

@@ -8,7 +8,6 @@ from scipy import sparse
 
 from ..._core.indicators import column_names
 from .._structured.data import codes_of, label_array, sorted_labels
-from .calibration import Calibration
 from .data import read_constraints
 from .decisions import ObservedLabelSets
 
@@ -50,11 +49,8 @@ def _grow(estimator, labels):
     n_labels = len(labels)
     positions = codes_of(estimator.classes_.tolist(), names)
     state = _with_more_labels(estimator.get_training_state(), positions, n_labels)
-    graph, old, sets = estimator._graph, estimator._calibration, estimator._sets
-    calibration = Calibration.unfitted(estimator._loss, n_labels, old.single)
-    if old.single:
-        calibration.slopes[:] = old.slopes[0]
-    calibration.slopes[positions], calibration.offsets[positions] = old.slopes, old.offsets
+    graph, sets = estimator._graph, estimator._sets
+    calibration = estimator._calibration.grown(estimator._loss, n_labels, positions)
     graph = graph.grown(n_labels, positions, read_constraints(estimator.constraints, names))
     if graph.constraints:
         graph.check_feasible()

@@ -15,7 +15,7 @@ from ..._training._network import Network
 from ..._training.score_models import LinearModel
 from ...factors._hierarchy import parents_of
 from ...inference._labels import LabelGraph, OneLabel
-from .._multilabel.calibration import Calibration
+from .._multilabel.calibration import Calibration, SoftmaxCalibration
 from .._multilabel.decisions import GRID, OLD_RULES, ObservedLabelSets, Tuning
 from .._structured.graph_builder import FixedGraph, GraphBuilder
 from .state import TrainingState
@@ -43,6 +43,14 @@ def _arguments_of_tree(tree):
     parents = [None if parent < 0 else tree.names[parent] for parent in tree.parents.tolist()]
     columns = None if tree.columns is None else dict(zip(tree.names, tree.columns, strict=True))
     return {"parents": dict(zip(tree.names, parents, strict=True)), "columns": columns}
+
+
+def _make_calibration(slopes, offsets, single=False):
+    return SoftmaxCalibration(slopes, offsets) if single else Calibration(slopes, offsets)
+
+
+def _arguments_of_calibration(calibration):
+    return {name: getattr(calibration, name) for name in ("slopes", "offsets", "single")}
 
 
 def _make_tuning(thresholds=None, decay=1.0, totals=None, weight=0.0, _plain=None, _weight=0.0):
@@ -80,8 +88,11 @@ add_form("factors.Hierarchy", factors.Hierarchy, Form(factors.Hierarchy, _argume
 add_form("penalties.Groups", penalties.Groups)
 add_form("penalties.GroupOrder", penalties.GroupOrder, Form(penalties.GroupOrder, _arguments_of_order))
 add_form("penalties.GroupTree", penalties.GroupTree, Form(penalties.GroupTree, _arguments_of_tree))
-for _cls in (LinearModel, Network, LabelGraph, OneLabel, Calibration):
+for _cls in (LinearModel, Network, LabelGraph, OneLabel):
     add_form(_cls.__name__, _cls)
+# In files one name stands for both classes.
+for _cls in (Calibration, SoftmaxCalibration):
+    add_form("Calibration", _cls, Form(_make_calibration, _arguments_of_calibration))
 add_form("TrainingState", TrainingState, by_constructor(TrainingState, optimizer="kind", indices="places"))
 # The name of this class in files of version 0.1.0.
 add_form("GraphsOf", GraphBuilder)

@@ -28,7 +28,7 @@ from ..._core.validation import (
     check_scores,
 )
 from ..._training._partial_task import PartialTask
-from ..._training._structure_task import UNKNOWN, StructureTask, object_array
+from ..._training._structure_task import UNKNOWN, object_array
 from ..._training._task import agreement_score
 from ...inference._graph.map import MAP_TIME_LIMIT
 from ...inference._problems import batch_of
@@ -39,21 +39,16 @@ from .._state.export import LearnedArraysMixin
 from .._state.fitted import FittedState
 from .data import (
     check_coef,
-    check_features,
-    check_training_data,
     check_weights,
     combine_weights,
     rows_only,
-    split_step_weights,
     with_empty,
-    without_empty,
     without_violations,
 )
 from .face import StructuredFace
 from .few import predict_few
-from .graph_builder import resolve_structure
-from .restrictions import TransitionMask, check_known_length, explain_infeasible, forbid_others
-from .targets import targets_of
+from .restrictions import TransitionMask, explain_infeasible
+from .targets import resolve_structure, targets_of
 
 
 def _has_proba(estimator):
@@ -443,7 +438,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         gold = self._read_gold(y, X.lengths)
         step_weights = None
         if sample_weight is not None:
-            sample_weight, step_weights = split_step_weights(sample_weight, structure, X.lengths)
+            sample_weight, step_weights = targets_of(structure).split_weights(sample_weight, X.lengths)
         weights = check_sample_weight(sample_weight, len(X))
         if not X.indptr[-1]:
             raise ValueError(
@@ -618,7 +613,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             check_is_fitted(self)
         check_parameters(self, ["n_jobs"])
         self._check_whole()
-        return self._structure, check_features(self, self._structure, X)
+        structure = self._structure
+        return structure, targets_of(structure).features(self, structure, X)
 
     def _check_gibbs(self, method):
         """Raise ValueError unless the model was trained with a loss of a Gibbs distribution."""
@@ -635,11 +631,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     def _task(self, X):
         """Return the task of the samples to predict that have rows."""
         structure = self._structure
-        n_outputs = len(self._learned.model.intercept)
-        if not structure.labelled:
-            n_outputs = structure.row_outputs or 1
         X = X if X.lengths.all() else rows_only(X)
-        task = structure.new_task(X) if structure.uses_graphs else StructureTask(structure, X, n_outputs)
+        task = targets_of(structure).new_task(structure, X, len(self._learned.model.intercept))
         task.loss, task.mask = self._loss, self._mask
         return self._check_task(task)
 
@@ -704,10 +697,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
     def _restrict(self, task, X, scores, known):
         """Return scores with -inf for parts that contradict `known`."""
-        if not self._structure.uses_graphs:
-            return forbid_others(self._structure, X, getattr(self, "classes_", None), known, scores)
-        check_known_length(known, len(X))
-        return task.restrict(scores, known)
+        return targets_of(self._structure).restrict(task, X, vars(self).get("classes_"), known, scores)
 
     def _shift_by_regularizer(self, task, scores, argmax):
         """Return scores plus a constant, so that any kind of inference agrees with the loss of the model.
@@ -747,28 +737,27 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         stream : bool, default=False
             Whether no sample may be left, if assignments of factor graphs violate rules.
         options
-            Of `check_training_data`.
+            Of `OtherStructures.training_data`.
 
         Returns
         -------
         X : RaggedArray
         gold, classes
-            As `check_training_data` returns them.
+            As `OtherStructures.training_data` returns them.
         task : Task
         """
         sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
-        X, y, sample_weight, kept = without_empty(structure, X, y, sample_weight)
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        targets = targets_of(structure)
+        X, y, sample_weight, kept = targets.without_empty(X, y, sample_weight)
         try:
-            X, gold, classes = check_training_data(self, structure, X, y, **options)
+            X, gold, classes = targets.training_data(self, structure, X, y, **options)
             step_weights = None
             if sample_weight is not None:
-                sample_weight, step_weights = split_step_weights(
-                    sample_weight, structure, X.lengths, self._weighs_steps
-                )
+                sample_weight, step_weights = targets.split_weights(sample_weight, X.lengths, self._weighs_steps)
             weights = combine_weights(X, gold, classes, sample_weight, self.class_weight)
-            if structure.uses_graphs:
-                task = structure.new_task(X)
-            elif isinstance(gold, RaggedArray) and (gold.values == UNKNOWN).any():
+            if isinstance(gold, RaggedArray) and (gold.values == UNKNOWN).any():
                 if step_weights is not None:
                     raise ValueError(
                         "y has labels of None, and sample_weight has weights of steps; samples with unknown labels "
@@ -776,7 +765,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
                     )
                 task = PartialTask(structure, X, len(classes))
             else:
-                task = StructureTask(structure, X, (structure.row_outputs or 1) if classes is None else len(classes))
+                task = targets.new_task(structure, X, None if classes is None else len(classes))
             self._mask = 0.0
             if self.constraints is not None:
                 transitions = self._transition_mask(structure, classes)
@@ -785,14 +774,13 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             task.mask = self._mask
             cost = None if self.cost is None else aligned_cost(self.cost, classes)
             trained = task.learn(gold, weights, self.loss, self.temperature, cost)
-            if structure.uses_graphs:
+            if any(trained.violated):
                 X, gold, trained = without_violations(X, gold, trained, stream)
             easier = structure.for_training()
             if easier is not structure:
                 # The first task has checked the gold structures.
-                trained = StructureTask(easier, X, task.n_outputs).learn(
-                    gold, weights, self.loss, self.temperature, cost
-                )
+                trained = targets.new_task(easier, X, task.n_outputs)
+                trained.learn(gold, weights, self.loss, self.temperature, cost)
                 trained.whole = task
             if step_weights is not None:
                 trained.step_weights = step_weights

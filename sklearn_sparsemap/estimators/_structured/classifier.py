@@ -35,12 +35,10 @@ from .._learners.lbfgs import LBFGSLearner, PartialLBFGSLearner
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.fitted import FittedState
 from .._strengths import relative, rows_per_column, total_variance
-from .data import check_features
-from .graph_builder import resolve_structure
 from .new_labels import add_labels
 from .penalty import choose_penalty
 from .stream import LinearStructuredClassifier
-from .targets import targets_of
+from .targets import resolve_structure, targets_of
 
 if TYPE_CHECKING:
     from ...factors import FactorGraph
@@ -594,7 +592,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """Return arguments of `_validation` for the user's validation samples; training starts from `model`."""
         self._learned = FittedState(model)
         try:
-            return self._samples_to_score(structure, check_features(self, structure, X_val), y_val)
+            return self._samples_to_score(structure, targets_of(structure).features(self, structure, X_val), y_val)
         except ValueError as error:
             raise ValueError(f"X_val and y_val: {error}") from error
 

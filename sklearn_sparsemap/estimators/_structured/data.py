@@ -15,7 +15,7 @@ from itertools import chain
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import _safe_indexing, compute_class_weight
+from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_feature_names, validate_data
 
@@ -24,7 +24,6 @@ from ..._core.ordering import sorted_set
 from ..._core.ragged import RaggedArray, ragged_of_checked
 from ..._core.validation import (
     IGNORED,
-    are_empty,
     check_magnitude,
     check_matrix,
     check_no_missing,
@@ -41,7 +40,7 @@ from ..._core.validation import (
     plain_list,
     quoted,
 )
-from ..._training._structure_task import UNKNOWN, object_array
+from ..._training._structure_task import UNKNOWN
 from ..._training.score_models import sparse_weights
 from .._failures import warn_user
 
@@ -53,128 +52,69 @@ _CHECKS = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "
 _NO_SEQUENCES = (str, bytes, dict, set, frozenset)
 
 
-def check_features(estimator, structure, X):
-    """Return the features of samples to predict as a RaggedArray.
+def check_flat(estimator, X, y=None, *, reset):
+    """Check X of flat data and, in training, labels; return the rows as samples, and the labels.
 
     Parameters
     ----------
     estimator : LinearStructuredModel
-        A fitted estimator. The features have the type of its weights.
-    structure : Structure or GraphBuilder
-    X : object
-        In the user's form.
-    """
-    dtype = estimator._learned.model.coef.dtype
-    if structure.is_flat:
-        X = _one_row_each(validate_data(estimator, _flat_rows(X), **_CHECKS, reset=False), dtype)
-    else:
-        # Only label sequences may have no rows.
-        X = _check_rows(estimator, structure, X, dtype, reset=False, allow_empty=structure.labelled)
-    check_magnitude(X, dtype)
-    return X
-
-
-def check_training_data(estimator, structure, X, y, *, reset=True, classes=None, unknown=False):
-    """Check training data; return the features, the gold structures and the labels in their internal form.
-
-    Parameters
-    ----------
-    estimator : LinearStructuredModel
-        Gets `n_features_in_` and, if the features have names, `feature_names_in_`.
-    structure : Structure or GraphBuilder
+        With `reset`, it gets `n_features_in_` and, if the features have names, `feature_names_in_`.
     X, y : object
         In the user's form.
-    reset : bool, default=True
+    reset : bool
         Whether the features may differ from those of earlier calls.
-    classes : ndarray, default=None
-        All labels. By default, those of `y`.
-    unknown : bool, default=False
-        Whether labels of steps may be None.
-
-    Returns
-    -------
-    X : RaggedArray
-    gold : int array, RaggedArray or object array
-        See `LinearStructuredModel`.
-    classes : ndarray or None
-        None if structures are not made of labels.
     """
-    if y is None:
-        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-    dtype = estimator._dtype if reset else estimator._learned.model.coef.dtype
-    if structure.is_flat:
-        X, y = _check_flat(estimator, X, y, reset, dtype)
-        labels = y.tolist()
-    else:
-        if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
-            raise ValueError(
-                "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
-            )
-        X = _check_rows(estimator, structure, X, dtype, reset=reset)
-        check_same_length(X, y)
-        labels = flatten_labels(y, X.lengths) if structure.labelled else None
-        if labels is not None and not unknown and any(label is None for label in labels):
-            raise ValueError(
-                "y has labels of None, which are unknown; only fit of StructuredSparseMAPClassifier learns from "
-                "samples with unknown labels"
-            )
-    check_magnitude(X, dtype or X.values.dtype)
-    estimator.n_features_in_ = X.values.shape[1]
-    if not structure.labelled:
-        return X, object_array(list(y)), None
-    if classes is None and structure.is_flat:
-        # np.unique keeps the type of a label array, which lists of Python objects would lose.
-        classes = np.unique(y)
-    elif classes is None:
-        known = [label for label in labels if label is not None]
-        if not known:
-            raise ValueError("all labels of y are None; at least one must be known")
-        classes = sorted_labels(known)
-    if structure.is_flat:
-        return X, encode_labels(labels, classes, X.indptr), classes
-    check_padding(labels, X.lengths)
-    return X, ragged_of_checked(encode_labels(labels, classes, X.indptr, unknown), X.indptr), classes
-
-
-def _check_flat(estimator, X, y, reset, dtype):
-    """Check training data with one label for each sample; return the rows as samples, and the labels."""
-    X = _flat_rows(X)
-    check_target(y, SEVERAL_LABELS)
-    y = plain_list(y) if isinstance(y, list | tuple) and len(y) and hasattr(y[0], "as_py") else y
-    may_hold_none = isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype == object)
-    unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
-    if unlabelled:
-        raise SampleError("y", unlabelled[0], " is None; leave out samples without a label")
-    values, y = validate_data(estimator, X, keep_text(y), **_CHECKS, reset=reset, multi_output=False)
-    check_classification_targets(y)
-    return _one_row_each(values, dtype or values.dtype), y
-
-
-def _check_rows(estimator, structure, X, dtype, *, reset, allow_empty=False):
-    """Return structured samples as a RaggedArray, and store or check the names of their features."""
-    X, extras = structure.split(X) if structure.uses_graphs else (X, None)
-    _check_names_of_features(estimator, X, reset=reset)
-    # The rows of a sample have the axes of its scores, except the axis of outputs.
-    n_axes = structure.score_ndim
-    if n_axes is not None:
-        n_axes -= int(structure.labelled or structure.row_outputs is not None)
-    X = check_samples(X, None if reset else estimator.n_features_in_, n_axes, dtype, allow_empty)
-    if extras is not None:
-        X.extras = extras
-    return X
-
-
-def _one_row_each(values, dtype):
-    """Return each row as a sample. Dense rows are converted to `dtype`; sparse rows are not copied."""
-    values = values if sparse.issparse(values) else values.astype(dtype, copy=False)
-    return ragged_of_checked(values, np.arange(values.shape[0] + 1))
-
-
-def _flat_rows(X):
-    """Check X of flat data, which has one label for each sample."""
     if isinstance(X, RaggedArray):
         raise ValueError("X is a RaggedArray, but structure='auto' takes one row for each sample; name a structure")
-    return check_matrix(X)
+    X = check_matrix(X)
+    if y is None:
+        values = validate_data(estimator, X, **_CHECKS, reset=reset)
+    else:
+        check_target(y, SEVERAL_LABELS)
+        y = plain_list(y) if isinstance(y, list | tuple) and len(y) and hasattr(y[0], "as_py") else y
+        may_hold_none = isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype == object)
+        unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
+        if unlabelled:
+            raise SampleError("y", unlabelled[0], " is None; leave out samples without a label")
+        values, y = validate_data(estimator, X, keep_text(y), **_CHECKS, reset=reset, multi_output=False)
+        check_classification_targets(y)
+    dtype = (estimator._dtype if reset else estimator._learned.model.coef.dtype) or values.dtype
+    # Dense rows get the type of the weights; sparse rows are not copied.
+    values = values if sparse.issparse(values) else values.astype(dtype, copy=False)
+    X = ragged_of_checked(values, np.arange(values.shape[0] + 1))
+    check_magnitude(X, dtype)
+    return X, y
+
+
+def check_rows(estimator, score_ndim, X, y=None, *, reset, allow_empty=False):
+    """Check structured samples; return them as a RaggedArray.
+
+    Parameters
+    ----------
+    estimator : LinearStructuredModel
+        With `reset`, it gets `n_features_in_` and, if the features have names, `feature_names_in_`.
+    score_ndim : int or None
+        Number of axes of the scores of a sample, without the axis of outputs. The rows of a sample have these axes.
+    X, y : object
+        In the user's form. Only the number of samples of `y` is checked.
+    reset : bool
+        Whether the features may differ from those of earlier calls.
+    allow_empty : bool, default=False
+        Whether a sample may have no rows.
+    """
+    if y is not None and isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
+        raise ValueError(
+            "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
+        )
+    _check_names_of_features(estimator, X, reset=reset)
+    dtype = estimator._dtype if reset else estimator._learned.model.coef.dtype
+    X = check_samples(X, None if reset else estimator.n_features_in_, score_ndim, dtype, allow_empty)
+    if y is not None:
+        check_same_length(X, y)
+    check_magnitude(X, dtype or X.values.dtype)
+    if reset:
+        estimator.n_features_in_ = X.values.shape[1]
+    return X
 
 
 def _check_names_of_features(estimator, X, *, reset):
@@ -238,36 +178,26 @@ def combine_weights(X, gold, classes, sample_weight, class_weight):
     return weights
 
 
-def split_step_weights(sample_weight, structure, lengths, is_allowed=True):
+def split_step_weights(sample_weight, lengths):
     """Split weights of steps into the mean weight of each sample, and the weights of steps divided by it.
 
     Parameters
     ----------
-    sample_weight : array-like of shape (n_samples,), or sequence of arrays with one weight for each step
-    structure : Structure or GraphBuilder
+    sample_weight : sequence of arrays with one weight for each step
     lengths : array of shape (n_samples,)
         Number of steps of each sample.
-    is_allowed : bool, default=True
-        Whether the estimator learns from weights of steps.
 
     Returns
     -------
-    sample_weight : array-like of shape (n_samples,)
+    sample_weight : array of shape (n_samples,)
     step_weights : array of shape (n_rows,), or None
         None if all steps of each sample have the same weight.
 
     Raises
     ------
     ValueError
-        If weights of steps are not allowed, or invalid; the message names the sample.
+        If weights are invalid; the message names the sample.
     """
-    if structure.is_flat or not _are_of_steps(sample_weight):
-        return sample_weight, None
-    if not (is_allowed and structure.labelled) or structure.uses_graphs:
-        raise ValueError(
-            "sample_weight has several weights for a sample; only StructuredSparseMAPClassifier learns from weights of "
-            "steps, for structures made of labels, such as 'chain'; pass one weight for each sample"
-        )
     if len(sample_weight) != len(lengths):
         raise ValueError(f"sample_weight has {len(sample_weight)} entries for {len(lengths)} samples")
     arrays = []
@@ -294,7 +224,7 @@ def split_step_weights(sample_weight, structure, lengths, is_allowed=True):
     return of_samples, np.divide(values, divisors, out=np.ones(len(values)), where=divisors > 0.0)
 
 
-def _are_of_steps(sample_weight):
+def are_of_steps(sample_weight):
     """Tell whether the weight of a sample is a sequence of weights."""
     if isinstance(sample_weight, RaggedArray):
         return True
@@ -302,50 +232,6 @@ def _are_of_steps(sample_weight):
         return False
     first = next(iter(sample_weight), None)
     return isinstance(first, Sized) and not isinstance(first, str | bytes) and getattr(first, "ndim", 1) > 0
-
-
-def without_empty(structure, X, y, sample_weight=None):
-    """Leave out training samples that have no steps, with a warning that counts them.
-
-    Parameters
-    ----------
-    structure : Structure or GraphBuilder
-    X, y : sequences of samples
-        In the user's form. If they are not sequences of the same length, a later check raises an error.
-    sample_weight : array-like of shape (n_samples,), or sequence of arrays, default=None
-
-    Returns
-    -------
-    X, y, sample_weight
-    kept : int array or None
-        The positions of the samples that are left; None for all.
-    """
-    if structure.is_flat or not structure.labelled:
-        return X, y, sample_weight, None
-    for samples in (X, y):
-        is_table = hasattr(samples, "columns") or sparse.issparse(samples)
-        if is_table or not isinstance(samples, Sized) or isinstance(samples, str | bytes | dict):
-            return X, y, sample_weight, None
-    if len(X) != len(y):
-        return X, y, sample_weight, None
-    empty = are_empty(X) & are_empty(y)
-    if not empty.any() or empty.all():
-        return X, y, sample_weight, None
-    warn_user(f"samples without steps are left out: {empty.sum()} of {len(X)}, the first of them X[{empty.argmax()}]")
-    kept = np.flatnonzero(~empty)
-    X = _taken(X, kept)
-    y = _taken(y, kept)
-    if sample_weight is not None and len(sample_weight) == len(empty):
-        sample_weight = _safe_indexing(sample_weight, kept)
-    return X, y, sample_weight, kept
-
-
-def _taken(samples, kept):
-    """Return a selection of samples in the user's form."""
-    if isinstance(samples, RaggedArray):
-        return samples[kept]
-    samples = list(samples)
-    return [samples[i] for i in kept.tolist()]
 
 
 def without_violations(X, gold, task, stream=False):
@@ -356,7 +242,7 @@ def without_violations(X, gold, task, stream=False):
     X : RaggedArray
     gold : object array
     task : GraphTask
-        With gold.
+        With gold, some of which violate factors.
     stream : bool, default=False
         Whether no sample may be left.
 
@@ -365,8 +251,6 @@ def without_violations(X, gold, task, stream=False):
     X, gold, task
     """
     wrong = [i for i, factors in enumerate(task.violated) if factors]
-    if not wrong:
-        return X, gold, task
     counts = Counter()
     for i in wrong:
         # A name stands for several factors.

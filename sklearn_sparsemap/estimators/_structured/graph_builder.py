@@ -1,7 +1,6 @@
-"""The parameter `structure` of estimators, which may be a factor graph, or a function that makes one of each sample."""
+"""Factor graphs as the parameter `structure` of estimators: one graph, or a function from a sample to its graph."""
 
 from collections.abc import Sized
-from functools import singledispatch
 from math import prod
 
 import numpy as np
@@ -11,41 +10,13 @@ from ..._core.errors import Place, SampleError, error_at, part_of
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_numbers
 from ..._training._graph_task import GraphTask
-from ...factors import FactorGraph
 from ...losses._graphs import check_graph, learned_shapes
-from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
-
-_STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "matching": Matching}
-
-
-@singledispatch
-def resolve_structure(structure):
-    """Return the Structure, `GraphBuilder` or `FixedGraph` for the parameter `structure`."""
-    if isinstance(structure, str) and structure in _STRUCTURES:
-        return _STRUCTURES[structure]()
-    if callable(structure) and not isinstance(structure, type):
-        return GraphBuilder(structure)
-    raise ValueError(
-        f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))}, a Structure, such as Matching(), "
-        "a FactorGraph, or a function from a sample to one"
-    )
-
-
-@resolve_structure.register
-def _(structure: Structure):
-    return structure
-
-
-@resolve_structure.register
-def _(structure: FactorGraph):
-    return FixedGraph(structure)
 
 
 class GraphBuilder:
     """A function from a sample to a `FactorGraph`, with the attributes of a `Structure` that estimators read.
 
-    Additional scores are tied by name. `conformal` and `inspection` read `uses_graphs`. Files hold a builder by its
-    parameters; see `estimators/_state/plain.py`.
+    Additional scores are tied by name. Files hold a builder by its parameters; see `estimators/_state/plain.py`.
 
     Parameters
     ----------

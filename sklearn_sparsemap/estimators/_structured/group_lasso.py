@@ -27,8 +27,8 @@ from .._monitor import CallbackSupportMixin, Monitor, Progress, reporter, with_c
 from .._state.fitted import FittedState
 from .._strengths import relative
 from .base import LinearStructuredModel
-from .graph_builder import resolve_structure
 from .groups import GroupsMixin, warn_of_scales
+from .targets import resolve_structure
 
 # The smooth losses.
 _LOSSES = tuple(name for name in LOSSES if LOSSES[name].argmax != "map")

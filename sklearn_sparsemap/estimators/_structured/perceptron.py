@@ -36,11 +36,11 @@ from .._monitor import CallbackSupportMixin, Progress, reporter, with_callbacks
 from .._state.fitted import FittedState
 from .._strengths import relative
 from .base import aligned_cost
-from .graph_builder import resolve_structure
 from .groups import GroupsMixin, warn_of_scales
 from .phases import GroupPhase, final_state, kept_columns, wide_model
 from .size_warning import norms_before_shrinking, warn_of_sizes
 from .stream import LinearStructuredClassifier
+from .targets import resolve_structure
 
 # A value of `debias` that is not the name of a loss, and a value of `shrink_every` that is not a number.
 MIRA, AUTO = "mira", "auto"

@@ -14,7 +14,6 @@ from ..._core.tables import column_names
 from ..._core.validation import quoted
 from ..._training._structure_task import UNKNOWN
 from .._failures import warn_user
-from .data import codes_of, flatten_labels
 
 # Names of schemes of spans in `constraints`. The label "O" is outside of all spans.
 _SCHEMES = {"bio": SCHEMES["iob2"], **SCHEMES}
@@ -170,59 +169,3 @@ def check_known_length(known, n_samples):
         )
     if len(known) != n_samples:
         raise ValueError(f"known has {len(known)} entries for {n_samples} samples; use None where nothing is known")
-
-
-def forbid_others(structure, X, classes, known, scores):
-    """Return a copy of the scores, with -inf for parts that contradict the known entries.
-
-    Parameters
-    ----------
-    structure : Structure
-    X : RaggedArray
-    classes : array or None
-    known : sequence
-        For each sample, a structure with None for unknown entries, or None if nothing is known.
-    scores : array of shape (n_rows, n_outputs)
-
-    Returns
-    -------
-    scores : array of shape (n_rows, n_outputs)
-
-    Raises
-    ------
-    ValueError
-        If `known` does not match the samples.
-    """
-    check_known_length(known, len(X))
-    if structure.is_flat:
-        known = [[label] for label in known]
-    scores = scores.copy()
-    if structure.labelled:
-        filled = [[None] * n if entries is None else entries for entries, n in zip(known, X.lengths.tolist())]
-        with naming(y="known"):
-            labels = flatten_labels(filled, X.lengths)
-        codes = codes_of(labels, classes, unknown=True)
-        if (codes == -1).any():
-            row = int(np.argmax(codes == -1))
-            i = int(np.searchsorted(X.indptr, row, side="right") - 1)
-            raise SampleError("known", i, f" has the label {quoted(labels[row])}, which is not in classes_; use None")
-        rows = np.flatnonzero(codes != UNKNOWN)
-        kept = scores[rows, codes[rows]]
-        scores[rows] = -np.inf
-        scores[rows, codes[rows]] = kept
-        return scores
-    for i, entries in enumerate(known):
-        if entries is None:
-            continue
-        shape = structure.scores_shape(tuple(X.grids[i].tolist()), 1)
-        first, last = X.indptr[i], X.indptr[i + 1]
-        try:
-            forbidden = structure.forbidden_by(list(entries), shape)
-        except ValueError as error:
-            raise SampleError("known", i, f": {error}") from None
-        if forbidden is None:
-            raise ValueError(
-                f"known is for structures made of labels, trees without labels, and matchings; got {structure!r}"
-            )
-        scores[first:last][forbidden.reshape(-1)] = -np.inf
-    return scores

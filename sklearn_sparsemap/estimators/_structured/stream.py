@@ -1,12 +1,9 @@
 """The base class of linear structured estimators that also learn from streams and partitions of data."""
 
-from ..._core.validation import IGNORED
 from .._partitions import PartitionsMixin
 from .._state.fitted import TrainingStateMixin
 from .base import LinearStructuredModel
-from .data import given_classes
-from .graph_builder import resolve_structure
-from .targets import targets_of
+from .targets import resolve_structure, targets_of
 
 
 class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStructuredModel):
@@ -39,15 +36,8 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStru
             self._check_same_structure(structure)
             self._check_whole()
             structure = self._structure
-        if structure.labelled:
-            classes = given_classes(classes, None if first else self.classes_)
-            if not structure.is_flat and IGNORED in classes.tolist():
-                raise ValueError(
-                    f"classes has the label {IGNORED}, with which PyTorch marks steps to ignore; leave it out, and "
-                    "write None in y"
-                )
-        elif classes is not None:
-            raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
+        known = None if first else vars(self).get("classes_")
+        classes = targets_of(structure).given_classes(structure, classes, known)
         X, _, _, task = self._training_data(structure, X, y, sample_weight, reset=first, classes=classes, stream=True)
         return first, structure, classes, X, task if first else self._check_task(task)
 

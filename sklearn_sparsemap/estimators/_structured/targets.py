@@ -1,20 +1,139 @@
-"""The three forms of targets of structured estimators: one label each, label sequences, and other structures.
+"""The parameter `structure`, and the four forms of targets: one label each, label sequences, structures, assignments.
 
-All have the same methods. Inside, labels are codes, and other structures have the user's form; see
+All forms have the same methods. Inside, labels are codes, and other structures have the user's form; see
 `LinearStructuredModel`. `classes` are the labels of an estimator, None if structures are not made of labels.
 """
 
-import numpy as np
-from sklearn.utils import column_or_1d
+from collections.abc import Sized
+from functools import singledispatch
 
-from ..._core.validation import check_same_length, keep_text
-from ..._training._structure_task import object_array
+import numpy as np
+from scipy import sparse
+from sklearn.utils import _safe_indexing, column_or_1d
+
+from ..._core.errors import SampleError, naming
+from ..._core.ragged import RaggedArray, ragged_of_checked
+from ..._core.validation import IGNORED, are_empty, check_same_length, keep_text, quoted
+from ..._training._structure_task import UNKNOWN, SequenceTask, SingleLabelTask, StructureTask, object_array
+from ...factors import FactorGraph
+from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
+from .._failures import warn_user
 from .._partitions import flat_labels
-from .data import SEVERAL_LABELS, check_target, codes_of, flatten_labels
+from .data import (
+    SEVERAL_LABELS,
+    are_of_steps,
+    check_flat,
+    check_padding,
+    check_rows,
+    check_target,
+    codes_of,
+    encode_labels,
+    flatten_labels,
+    given_classes,
+    sorted_labels,
+    split_step_weights,
+)
+from .graph_builder import FixedGraph, GraphBuilder
+from .restrictions import check_known_length
+
+_STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "matching": Matching}
+
+
+@singledispatch
+def resolve_structure(structure):
+    """Return the Structure, `GraphBuilder` or `FixedGraph` for the parameter `structure`."""
+    if isinstance(structure, str) and structure in _STRUCTURES:
+        return _STRUCTURES[structure]()
+    if callable(structure) and not isinstance(structure, type):
+        return GraphBuilder(structure)
+    raise ValueError(
+        f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))}, a Structure, such as Matching(), "
+        "a FactorGraph, or a function from a sample to one"
+    )
+
+
+@resolve_structure.register
+def _(structure: Structure):
+    return structure
+
+
+@resolve_structure.register
+def _(structure: FactorGraph):
+    return FixedGraph(structure)
 
 
 class OtherStructures:
-    """Structures that are not made of labels, such as trees, and assignments of factor graphs."""
+    """Structures that are not made of labels, such as trees."""
+
+    def new_task(self, structure, X, n_labels):
+        """Return the task of samples of a structure; the number of labels is for structures that are made of labels."""
+        return StructureTask(structure, X, structure.row_outputs or 1)
+
+    def features(self, estimator, structure, X):
+        """Return the features of samples to predict as a RaggedArray; a fitted estimator checks them."""
+        return check_rows(estimator, _ndim_of_rows(structure), X, reset=False)
+
+    def without_empty(self, X, y, sample_weight=None):
+        """Leave out training samples that have no steps, with a warning that counts them.
+
+        Parameters
+        ----------
+        X, y : sequences of samples
+            In the user's form. If they are not sequences of the same length, a later check raises an error.
+        sample_weight : array-like of shape (n_samples,), or sequence of arrays, default=None
+
+        Returns
+        -------
+        X, y, sample_weight
+        kept : int array or None
+            The positions of the samples that are left; None for all.
+        """
+        return X, y, sample_weight, None
+
+    def training_data(self, estimator, structure, X, y, *, reset=True, classes=None, unknown=False):
+        """Check training data; return the features, the gold structures and the labels in their internal form.
+
+        Parameters
+        ----------
+        estimator : LinearStructuredModel
+            With `reset`, it gets `n_features_in_` and, if the features have names, `feature_names_in_`.
+        structure : Structure or GraphBuilder
+        X, y : object
+            In the user's form.
+        reset : bool, default=True
+            Whether the features may differ from those of earlier calls.
+        classes : ndarray, default=None
+            All labels. By default, those of `y`.
+        unknown : bool, default=False
+            Whether labels of steps may be None.
+
+        Returns
+        -------
+        X : RaggedArray
+        gold : int array, RaggedArray or object array
+            See `LinearStructuredModel`.
+        classes : ndarray or None
+        """
+        X = check_rows(estimator, _ndim_of_rows(structure), X, y, reset=reset)
+        return X, object_array(list(y)), None
+
+    def split_weights(self, sample_weight, lengths, is_allowed=True):
+        """Split weights of steps into those of samples, and those of steps; see `split_step_weights`.
+
+        Weights of samples are returned with None. A ValueError says so if weights of steps are not allowed, because
+        of the structure, or because the estimator does not learn from them.
+        """
+        if are_of_steps(sample_weight):
+            raise ValueError(
+                "sample_weight has several weights for a sample; only StructuredSparseMAPClassifier learns from "
+                "weights of steps, for structures made of labels, such as 'chain'; pass one weight for each sample"
+            )
+        return sample_weight, None
+
+    def given_classes(self, structure, classes, known):
+        """Return the labels of a stream, given the argument of `partial_fit` and the labels of the first call."""
+        if classes is not None:
+            raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
 
     def read(self, y, lengths, classes):
         """Return structures of samples of some lengths in the internal form.
@@ -23,6 +142,46 @@ class OtherStructures:
         """
         check_same_length(lengths, y)
         return object_array(list(y))
+
+    def restrict(self, task, X, classes, known, scores):
+        """Return a copy of the scores, with -inf for parts that contradict the known entries.
+
+        Parameters
+        ----------
+        task : Task
+        X : RaggedArray
+        classes : array or None
+        known : sequence
+            For each sample, a structure with None for unknown entries, or None if nothing is known.
+        scores : array of shape (n_rows, n_outputs)
+
+        Returns
+        -------
+        scores : array of shape (n_rows, n_outputs)
+
+        Raises
+        ------
+        ValueError
+            If `known` does not match the samples.
+        """
+        check_known_length(known, len(X))
+        structure = task.structure
+        scores = scores.copy()
+        for i, entries in enumerate(known):
+            if entries is None:
+                continue
+            shape = structure.scores_shape(tuple(X.grids[i].tolist()), 1)
+            first, last = X.indptr[i], X.indptr[i + 1]
+            try:
+                forbidden = structure.forbidden_by(list(entries), shape)
+            except ValueError as error:
+                raise SampleError("known", i, f": {error}") from None
+            if forbidden is None:
+                raise ValueError(
+                    f"known is for structures made of labels, trees without labels, and matchings; got {structure!r}"
+                )
+            scores[first:last][forbidden.reshape(-1)] = -np.inf
+        return scores
 
     def named(self, codes, classes):
         """Return a structure, or several of one shape, in the user's form."""
@@ -42,18 +201,51 @@ class OtherStructures:
         """Return the strata of samples, for splits, or None."""
 
 
-class LabelSequences(OtherStructures):
-    """Sequences of labels, one for each row of a sample; None is an unknown label."""
+class GraphAssignments(OtherStructures):
+    """Assignments of factor graphs, which a `GraphBuilder` makes of samples."""
 
-    def read(self, y, lengths, classes):
-        check_same_length(lengths, y)
-        return codes_of(flatten_labels(y, lengths), classes, unknown=True)
+    def new_task(self, structure, X, n_labels):
+        return structure.new_task(X)
+
+    def features(self, estimator, structure, X):
+        X, extras = structure.split(X)
+        return _with_extras(super().features(estimator, structure, X), extras)
+
+    def training_data(self, estimator, structure, X, y, **options):
+        X, extras = structure.split(X)
+        X, gold, classes = super().training_data(estimator, structure, X, y, **options)
+        return _with_extras(X, extras), gold, classes
+
+    def restrict(self, task, X, classes, known, scores):
+        check_known_length(known, len(X))
+        return task.restrict(scores, known)
+
+
+class Labels(OtherStructures):
+    """Base class of targets that are made of labels."""
+
+    def given_classes(self, structure, classes, known):
+        return given_classes(classes, known)
+
+    def restrict(self, task, X, classes, known, scores):
+        check_known_length(known, len(X))
+        filled = [[None] * n if entries is None else entries for entries, n in zip(known, X.lengths.tolist())]
+        with naming(y="known"):
+            labels = flatten_labels(filled, X.lengths)
+        codes = codes_of(labels, classes, unknown=True)
+        if (codes == -1).any():
+            row = int(np.argmax(codes == -1))
+            i = int(np.searchsorted(X.indptr, row, side="right") - 1)
+            raise SampleError("known", i, f" has the label {quoted(labels[row])}, which is not in classes_; use None")
+        scores = scores.copy()
+        rows = np.flatnonzero(codes != UNKNOWN)
+        kept = scores[rows, codes[rows]]
+        scores[rows] = -np.inf
+        scores[rows, codes[rows]] = kept
+        return scores
 
     def named(self, codes, classes):
         return classes[np.asarray(codes)]
-
-    def encode(self, structure, classes):
-        return self._codes(structure.tolist() if hasattr(structure, "tolist") else list(structure), classes)
 
     def _codes(self, labels, classes):
         code = {label: i for i, label in enumerate(classes.tolist())}
@@ -69,14 +261,103 @@ class LabelSequences(OtherStructures):
         return dict.fromkeys(flat_labels(y))
 
 
-class SingleLabels(LabelSequences):
+class LabelSequences(Labels):
+    """Sequences of labels, one for each row of a sample; None is an unknown label."""
+
+    new_task = SequenceTask
+
+    def features(self, estimator, structure, X):
+        # Only label sequences may have no rows.
+        return check_rows(estimator, structure.score_ndim - 1, X, reset=False, allow_empty=True)
+
+    def without_empty(self, X, y, sample_weight=None):
+        for samples in (X, y):
+            is_table = hasattr(samples, "columns") or sparse.issparse(samples)
+            if is_table or not isinstance(samples, Sized) or isinstance(samples, str | bytes | dict):
+                return X, y, sample_weight, None
+        if len(X) != len(y):
+            return X, y, sample_weight, None
+        empty = are_empty(X) & are_empty(y)
+        if not empty.any() or empty.all():
+            return X, y, sample_weight, None
+        n_empty = empty.sum()
+        warn_user(f"samples without steps are left out: {n_empty} of {len(X)}, the first of them X[{empty.argmax()}]")
+        kept = np.flatnonzero(~empty)
+        X = _taken(X, kept)
+        y = _taken(y, kept)
+        if sample_weight is not None and len(sample_weight) == len(empty):
+            sample_weight = _safe_indexing(sample_weight, kept)
+        return X, y, sample_weight, kept
+
+    def training_data(self, estimator, structure, X, y, *, reset=True, classes=None, unknown=False):
+        X = check_rows(estimator, structure.score_ndim - 1, X, y, reset=reset)
+        labels = flatten_labels(y, X.lengths)
+        known = [label for label in labels if label is not None]
+        if len(known) < len(labels) and not unknown:
+            raise ValueError(
+                "y has labels of None, which are unknown; only fit of StructuredSparseMAPClassifier learns from "
+                "samples with unknown labels"
+            )
+        if classes is None and not known:
+            raise ValueError("all labels of y are None; at least one must be known")
+        check_padding(labels, X.lengths)
+        if classes is None:
+            classes = sorted_labels(known)
+            codes = codes_of(labels, classes, unknown)
+        else:
+            codes = encode_labels(labels, classes, X.indptr, unknown)
+        return X, ragged_of_checked(codes, X.indptr), classes
+
+    def split_weights(self, sample_weight, lengths, is_allowed=True):
+        if is_allowed and are_of_steps(sample_weight):
+            return split_step_weights(sample_weight, lengths)
+        return super().split_weights(sample_weight, lengths)
+
+    def given_classes(self, structure, classes, known):
+        classes = given_classes(classes, known)
+        if IGNORED in classes.tolist():
+            raise ValueError(
+                f"classes has the label {IGNORED}, with which PyTorch marks steps to ignore; leave it out, and "
+                "write None in y"
+            )
+        return classes
+
+    def read(self, y, lengths, classes):
+        check_same_length(lengths, y)
+        return codes_of(flatten_labels(y, lengths), classes, unknown=True)
+
+    def encode(self, structure, classes):
+        return self._codes(structure.tolist() if hasattr(structure, "tolist") else list(structure), classes)
+
+
+class SingleLabels(Labels):
     """One label for each sample."""
+
+    new_task = SingleLabelTask
+
+    def features(self, estimator, structure, X):
+        return check_flat(estimator, X, reset=False)[0]
+
+    def training_data(self, estimator, structure, X, y, *, reset=True, classes=None, unknown=False):
+        X, y = check_flat(estimator, X, y, reset=reset)
+        if classes is None:
+            # np.unique keeps the type of a label array, which lists of Python objects would lose.
+            classes = np.unique(y)
+        return X, encode_labels(y.tolist(), classes, X.indptr), classes
+
+    def split_weights(self, sample_weight, lengths, is_allowed=True):
+        # A later check reads the weights as an array.
+        return sample_weight, None
 
     def read(self, y, lengths, classes):
         check_target(y, SEVERAL_LABELS)
         y = column_or_1d(keep_text(y))
         check_same_length(lengths, y)
         return codes_of(y.tolist(), classes)
+
+    def restrict(self, task, X, classes, known, scores):
+        check_known_length(known, len(X))
+        return super().restrict(task, X, classes, [[label] for label in known], scores)
 
     def encode(self, structure, classes):
         return self._codes([structure], classes)[0]
@@ -89,4 +370,26 @@ def targets_of(structure):
     """Return the form of the targets of a Structure or GraphBuilder."""
     if structure.is_flat:
         return SingleLabels()
-    return LabelSequences() if structure.labelled else OtherStructures()
+    if structure.labelled:
+        return LabelSequences()
+    return GraphAssignments() if structure.uses_graphs else OtherStructures()
+
+
+def _ndim_of_rows(structure):
+    """Return the number of axes of scores without the axis of outputs, or None if it differs between samples."""
+    return None if structure.score_ndim is None else structure.score_ndim - (structure.row_outputs is not None)
+
+
+def _with_extras(X, extras):
+    """Return the features of samples with the extra arguments of the user's function, if there are any."""
+    if extras is not None:
+        X.extras = extras
+    return X
+
+
+def _taken(samples, kept):
+    """Return a selection of samples in the user's form."""
+    if isinstance(samples, RaggedArray):
+        return samples[kept]
+    samples = list(samples)
+    return [samples[i] for i in kept.tolist()]
