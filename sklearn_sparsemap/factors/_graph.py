@@ -306,7 +306,12 @@ class FactorGraph(HasContent):
             whole |= (n_states == n) & (position >= 0) & (position < array.size) & (position % n == 0)
         return bool(whole.all() and not variables.negated.any() and (np.diff(indices, axis=-1) == 1).all())
 
+    def _check_growing(self):
+        if self._plain is not self:
+            raise ValueError("a graph with features is a view; add variables and factors to the graph without features")
+
     def _add_variables(self, shape, name):
+        self._check_growing()
         if not shape or min(shape) < 1:
             raise ValueError(f"a variable array needs at least one variable; got shape {shape}")
         if name is None:
@@ -346,6 +351,7 @@ class FactorGraph(HasContent):
         >>> graph.violations([1, 1, 0, 0])
         [AtLeast([~slots[0], ~slots[1]], 1, name='slots that touch')]
         """
+        self._check_growing()
         if name is not None:
             check_name(name, "add")
         named = {}

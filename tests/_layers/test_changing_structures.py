@@ -137,6 +137,10 @@ def test_jax_follows_a_graph_that_grows():
 def test_graphs_with_features_and_graphs_of_functions_follow():
     graph = limited()
     featured, function = graph.with_features({}), lambda shape: graph
+    for grow in (lambda: featured.variables(2), lambda: featured.categorical(2, 3), lambda: featured.add(~graph["u"][0])):
+        with pytest.raises(ValueError, match="add variables and factors to the graph without features"):
+            grow()
+    assert graph.n_variables == featured.n_variables
     z = torch.tensor([SCORES], dtype=torch.double)
     for k in (3, 2, 1):
         graph.add(AtMost(graph["u"], k))

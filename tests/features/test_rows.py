@@ -1,6 +1,7 @@
 """Rows from dicts of features, from data frames, from transformers of flat data, and side by side."""
 
 import pickle
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from internals import replace
 from naive_features import naive_token_dict
 from scipy import sparse
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
@@ -225,6 +226,13 @@ def test_on_rows_is_the_transformer_on_all_rows():
     assert not hasattr(OnRows(PCA(2)), "partial_fit")
     y = [["ab"[int(row[2] > 0)] for row in x] for x in X]
     assert OnRows(SelectKBest(k=1)).fit(X, y).get_feature_names_out().tolist() == ["x2"]
+
+    class Means(TransformerMixin, BaseEstimator):
+        def partial_fit(self, X, y=None):
+            self.labels_ = y
+            return self
+
+    assert OnRows(Means()).partial_fit(X, y).transformer_.labels_ == list(chain.from_iterable(y))
 
 
 def test_on_rows_takes_words_dicts_and_frames():

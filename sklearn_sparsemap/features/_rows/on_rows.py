@@ -104,7 +104,7 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         """
         rows = SampleRows(X)
         fitted = self.transformer_ if hasattr(self, "transformer_") else clone(self.transformer)
-        self.transformer_ = fitted.partial_fit(rows.values)
+        self.transformer_ = fitted.partial_fit(rows.values, rows.labels(y))
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
