@@ -137,7 +137,8 @@ def test_jax_follows_a_graph_that_grows():
 def test_graphs_with_features_and_graphs_of_functions_follow():
     graph = limited()
     featured, function = graph.with_features({}), lambda shape: graph
-    for grow in (lambda: featured.variables(2), lambda: featured.categorical(2, 3), lambda: featured.add(~graph["u"][0])):
+    off = ~graph["u"][0]
+    for grow in (lambda: featured.variables(2), lambda: featured.categorical(2, 3), lambda: featured.add(off)):
         with pytest.raises(ValueError, match="add variables and factors to the graph without features"):
             grow()
     assert graph.n_variables == featured.n_variables
