@@ -37,7 +37,7 @@ MOST = {
     "predict of a chain": (35, 13, 8),
     "sparsemap, one array": (34, 11, 8),
     "lp_sparsemap, one graph": (32, 10, 8),
-    "partial_fit of groups": (124, 31, 12),
+    "partial_fit of groups": (123, 31, 12),
     "fit of label sets": (150, 28, 13),
     "predict_set": (102, 24, 12),
 }

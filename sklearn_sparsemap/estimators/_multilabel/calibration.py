@@ -57,9 +57,9 @@ class Calibration:
         """
         slope, offset = _UNFITTED[loss]
         slopes = np.full(n_labels, slope)
-        return (
-            SoftmaxCalibration(slopes, np.zeros(n_labels)) if single else Calibration(slopes, np.full(n_labels, offset))
-        )
+        if single:
+            return SoftmaxCalibration(slopes, np.zeros(n_labels))
+        return Calibration(slopes, np.full(n_labels, offset))
 
     def grown(self, loss, n_labels, positions):
         """Return the calibration of more labels.
