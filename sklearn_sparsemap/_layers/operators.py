@@ -4,6 +4,8 @@ An operator takes arrays only, so that a traced program can refer to it by a num
 axis of samples first: scores (n_samples, *shape); additional scores (n_samples, n_additional), joined in the order of
 `Operator.extra`, or (1, n_additional) if all samples share them; lengths (n_samples, n_lengths), where n_lengths is 0
 for batches without padding. The Jacobian over scores and additional scores together is symmetric.
+
+The subclasses are in `structures.py` and `graphs.py`, and `register.py` makes their instances.
 """
 
 import warnings

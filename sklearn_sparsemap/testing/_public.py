@@ -1,4 +1,7 @@
-"""Checks that the public functions agree with the oracle: in a batch, in threads, and from copies of the structure."""
+"""Checks that `map_inference` agrees with the oracle: in a batch, in threads, and from copies of the structure.
+
+`_check.py` calls `check_public`.
+"""
 
 import copy
 import pickle

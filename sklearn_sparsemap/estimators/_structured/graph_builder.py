@@ -1,4 +1,8 @@
-"""Factor graphs as the parameter `structure` of estimators: one graph, or a function from a sample to its graph."""
+"""Factor graphs as the parameter `structure` of estimators: one graph, or a function from a sample to its graph.
+
+`targets.py` makes a `GraphBuilder` or a `FixedGraph` of the parameter, and `estimators/_state/plain.py` writes them to
+files.
+"""
 
 from collections.abc import Sized
 from math import prod
