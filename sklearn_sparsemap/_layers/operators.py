@@ -34,7 +34,8 @@ class Operator(Registered):
     n_additional : int
     """
 
-    # Whether additional scores are those of factors; decisions that solve the linear relaxation may be fractional.
+    # Whether additional scores are those of factors. If they are, decisions can be fractional, because they solve the
+    # linear relaxation.
     of_factors = False
 
     def __init__(self, structure, extra, options):
