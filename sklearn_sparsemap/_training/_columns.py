@@ -32,8 +32,8 @@ _AT_ONCE, _ROWS_AT_ONCE = 2**16, 2**12
 def number_columns(rows, n_features):
     """Number the distinct columns of CSR rows in the order of their indices.
 
-    Columns are identified by a 64-bit hash: the sum over their entries of a random number of the row times the bits of
-    the value.
+    Columns are identified by a 64-bit hash: the sum over their entries of the hash of a random number of the row and
+    the bits of the value.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def number_columns(rows, n_features):
         Number of entries of each column.
     """
     indices, indptr = rows.indices, rows.indptr
-    words = np.random.default_rng(0).integers(2**63, size=len(indptr) - 1, dtype=np.uint64)
+    words = np.random.default_rng(0).integers(2**64 - 1, size=len(indptr) - 1, dtype=np.uint64, endpoint=True)
     sums = np.zeros(n_features, np.uint64)
     patterns = np.full(n_features, -1, np.int32)
     for start in range(0, len(words), _ROWS_AT_ONCE):
@@ -57,13 +57,25 @@ def number_columns(rows, n_features):
         entries = slice(indptr[start], indptr[stop])
         terms = np.repeat(words[start:stop], np.diff(indptr[start : stop + 1]))
         if len(rows.data):
-            terms *= 2 * rows.data[entries].astype(np.float64, copy=False).view(np.uint64) + np.uint64(1)
+            terms ^= rows.data[entries].astype(np.float64, copy=False).view(np.uint64)
+            _mix(terms)
         np.add.at(sums, indices[entries], terms)
     counts = np.bincount(indices, minlength=n_features)
     filled = np.flatnonzero(counts)
     _, first, which = np.unique(sums[filled], return_index=True, return_inverse=True)
     patterns[filled] = np.argsort(np.argsort(first))[which]
     return patterns, counts
+
+
+def _mix(bits):
+    """Replace 64-bit integers by their hashes, in which every bit depends on all bits (the finaliser of SplitMix64).
+
+    Round numbers differ in few bits, the highest ones, and products with random numbers would keep little of these.
+    """
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits ^= bits >> np.uint64(shift)
+        bits *= np.uint64(factor)
+    bits ^= bits >> np.uint64(31)
 
 
 def _distinct(patterns):
