@@ -126,6 +126,8 @@ def load_partition(path: str | PathLike[str]) -> tuple[Any, Any]:
                 raise KeyError("format")
             arrays = {name: file[name] for name in file.files}
         return _read(arrays)
+    except MemoryError:
+        raise
     except Exception as error:
         # With a damaged table of contents, zipfile seeks to a negative place, which also raises an OSError.
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
