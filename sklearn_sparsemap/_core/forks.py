@@ -1,6 +1,7 @@
 """Forked processes: locks that other threads hold at the moment of a fork.
 
 Used by `_layers` and `jax`.
+In this folder, `jit.py` uses it for the locks of the compiler.
 """
 
 import os

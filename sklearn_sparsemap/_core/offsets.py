@@ -1,4 +1,7 @@
-"""Arrays that follow one another in a flat array: their offsets, and views of them by name."""
+"""Arrays that follow one another in a flat array: their offsets, and views of them by name.
+
+Most rooms use these functions.
+"""
 
 from math import prod
 

@@ -45,7 +45,8 @@ def barrier_wait(signals, me, n_threads):
     Parameters
     ----------
     signals : int array of shape ((n_threads + 1) * LINE,)
-        Zeros at the start. A nonzero number at the beginning of the last line means that a thread has failed.
+        Zeros at the start. A nonzero number at the beginning of the last line means that a thread has failed
+        (`FAILED` in `_training/_online/epoch.py`).
     me, n_threads : int
         Number of this thread, and of threads.
 

@@ -192,6 +192,15 @@ def label_of(key):
     return f"additional[{key[0]!r}]" + ("" if key[1] is None else f"[{key[1]!r}]")
 
 
+def join_keywords(additional, keywords):
+    """Return the additional scores of a structure, which are given by a dict and by keywords; raise if one is twice."""
+    additional = additional or {}
+    for name in keywords:
+        if name in additional:
+            raise ValueError(f"{name} is given both as a keyword and in additional; pass it once")
+    return {**additional, **keywords}
+
+
 def flatten_additional(additional):
     """Return nested additional scores of a graph by (owner, name), without those that are None."""
     additional = {} if additional is None else additional

@@ -4,6 +4,8 @@ An operator takes arrays only, so that a traced program can refer to it by a num
 axis of samples first: scores (n_samples, *shape); additional scores (n_samples, n_additional), joined in the order of
 `Operator.extra`, or (1, n_additional) if all samples share them; lengths (n_samples, n_lengths), where n_lengths is 0
 for batches without padding. The Jacobian over scores and additional scores together is symmetric.
+
+The subclasses are in `structures.py` and `graphs.py`, and `register.py` makes their instances.
 """
 
 import warnings
@@ -32,7 +34,8 @@ class Operator(Registered):
     n_additional : int
     """
 
-    # Whether additional scores are those of factors; decisions that solve the linear relaxation may be fractional.
+    # Whether additional scores are those of factors. If they are, decisions can be fractional, because they solve the
+    # linear relaxation.
     of_factors = False
 
     def __init__(self, structure, extra, options):

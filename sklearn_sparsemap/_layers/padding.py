@@ -4,6 +4,7 @@ An array of a batch has shape (n_samples, *padded); each sample is at the beginn
 the entries of all samples, one after the other, in C order.
 
 Used by `torch`.
+In this folder, `structures.py`, `graphs.py` and `losses.py` use it.
 """
 
 import numpy as np
@@ -18,7 +19,7 @@ def check_lengths(lengths, room, n_lengths, what):
     ----------
     lengths : int array of shape (n_samples, k)
     room : tuple of int
-        The largest value of each column.
+        The largest value of each column. The smallest is 1, because `samples.py` leaves out samples of length 0.
     n_lengths : tuple of int
         The possible k.
     what : str

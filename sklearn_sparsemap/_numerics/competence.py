@@ -81,7 +81,10 @@ def solve(oracle, solvers, problem, goal, warm, marginals, skips):
     gap = np.inf
     n_calls = np.int64(0)
     is_ready = solvers.readiness == READY
+    # `most` is the last answer of the competence: `ALL`, 0, a number of oracle calls, or minus a number of rounds.
+    # `asks` is whether the competence is asked before each call of a solver.
     most = np.int64(ALL)
+    # The limits of one call of a solver: oracle calls, and rounds, which the specialised solver alone reads.
     part = new_ints(np.int64(2))
     asks = scores.shape[0] > solvers.few_parts
     if skips and is_ready:
@@ -90,14 +93,17 @@ def solve(oracle, solvers, problem, goal, warm, marginals, skips):
     while True:
         if asks:
             most = solvers.competence(scores, additional, dims, marginals, gap, n_calls)
+        # The specialised solver is next: at once (0 or less), or because the active set has made its calls.
         is_own = most <= n_calls
         if is_own and solvers.readiness == STOPS:
             status = np.int64(LATER)
             break
+        # No call of a solver follows this one, unless it gives up.
         is_last = most == 0 or most >= limit[0] or (is_own and not is_ready)
         part[0] = limit[0] if is_own else min(most, limit[0]) - n_calls
         part[1] = -most
-        # Another thread can end calls by `limit` only. It does not count the earlier calls, so these must be few.
+        # Whether the call reads `limit` itself, by which another thread can end it. It ignores the earlier calls
+        # of the oracle, so these must be few.
         heeds = is_last and (is_own or 100 * n_calls <= limit[0])
         # The specialised solver cannot start from structures.
         n_warm = slots.shape[0]

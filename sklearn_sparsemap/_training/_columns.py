@@ -30,7 +30,10 @@ _AT_ONCE, _ROWS_AT_ONCE = 2**16, 2**12
 
 
 def _mixed(bits):
-    """Mix 64-bit numbers in place, so that each bit changes all others; return them. This is the end of splitmix64."""
+    """Mix 64-bit numbers in place, so that each bit changes all others (the end of SplitMix64); return them.
+
+    Round numbers differ in few bits, the highest ones, and products with random numbers would keep little of these.
+    """
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         bits ^= bits >> np.uint64(shift)
         bits *= np.uint64(factor)
@@ -58,7 +61,7 @@ def number_columns(rows, n_features):
         Number of entries of each column.
     """
     indices, indptr = rows.indices, rows.indptr
-    words = np.random.default_rng(0).integers(2**63, size=len(indptr) - 1, dtype=np.uint64)
+    words = np.random.default_rng(0).integers(2**64 - 1, size=len(indptr) - 1, dtype=np.uint64, endpoint=True)
     sums = np.zeros(n_features, np.uint64)
     patterns = np.full(n_features, -1, np.int32)
     for start in range(0, len(words), _ROWS_AT_ONCE):

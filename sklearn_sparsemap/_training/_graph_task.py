@@ -235,12 +235,27 @@ class GraphTask(Task):
         return super().value(i, scores, self.layouts[i].expanded(additional), parts)
 
     def restrict(self, scores, known):
-        """Return scores that forbid variables known to be off; a binary variable known to be on gets a factor."""
+        """Fix variables that are known; return a copy of the scores that forbids those known to be off.
+
+        Each binary variable known to be on gets a factor, in new layouts of this task. Copies of the task keep theirs.
+
+        Parameters
+        ----------
+        scores : array of shape (n_rows, n_outputs)
+        known : sequence
+            For each sample, an assignment with None for unknown variables, or None if nothing is known.
+
+        Returns
+        -------
+        scores : array of shape (n_rows, n_outputs)
+        """
         scores = scores.copy()
+        layouts = list(self.layouts)
         for i, own in enumerate(known):
             if own is None:
                 continue
-            graph, layout = self.graphs[i], self.layouts[i]
+            graph = self.graphs[i]
+            layout = layouts[i]
             try:
                 u = read_assignment(graph, layout, own, partly=True)
             except ValueError as error:
@@ -250,7 +265,11 @@ class GraphTask(Task):
             is_binary = np.repeat([name not in graph.n_states for name in graph.shapes], sizes)
             for j in np.flatnonzero(is_binary & (u == 1.0)):
                 layout = layout.with_clause([j], [False])
-            self.layouts[i] = layout
+            layouts[i] = layout
+        self.layouts = layouts
+        # Groups of samples and their gold follow the layouts.
+        for name in ("_groups", "_gold"):
+            vars(self).pop(name, None)
         return scores
 
     def difference(self, first, second):

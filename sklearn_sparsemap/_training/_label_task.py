@@ -63,17 +63,17 @@ class LabelTask(Task):
         for rows in blocks(*scores.shape, _CELLS if self.graph.is_plain else _SOLVER_CELLS):
             part = scores[rows]
             gold = dense(self.gold[rows])
-            pairs = np.zeros(0)
             if self.known is None:
                 losses[rows], residuals[rows], pairs, inexact = label_losses(
                     self.loss, self.temperature, self.graph, part, additional, gold, weights[rows], n_jobs
                 )
+                joined += pairs
+                n_inexact += inexact
             else:
-                losses[rows], residuals[rows], pairs, inexact = partly_known_losses(
+                # Graphs with edges take no unknown labels, and these losses are exact.
+                losses[rows], residuals[rows] = partly_known_losses(
                     self.loss, self.temperature, self.graph, part, gold, self.known[rows], weights[rows], n_jobs
                 )
-            joined += pairs
-            n_inexact += inexact
         return float(self.weights @ losses), residuals, joined, n_inexact
 
     def predict(self, scores, additional, n_jobs):
@@ -113,7 +113,6 @@ class LabelTask(Task):
         return values.reshape(-1, self.n_outputs)
 
     def parts(self, gold):
-        """Return the parts of label sets: bool array of shape (n_samples, n_labels)."""
         pairs = zip(self.encode(None, gold), self.graph.violated(gold))
         return [None if is_wrong else parts for parts, is_wrong in pairs]
 

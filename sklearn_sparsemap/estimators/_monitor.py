@@ -128,6 +128,7 @@ class Monitor:
 
     # An estimator has `_set_by_fit`, `_outcome(monitor, model)` and `_step_size`, the latter for messages; with
     # `watch_loss` or `validate` also `tol` and `n_iter_no_change`, and `_epoch_tol` as the default of `tol`.
+    # Learners are subclasses of `Learner` in `_learners/learner.py`.
     def __init__(
         self,
         estimator: Any,
@@ -149,7 +150,7 @@ class Monitor:
         return max(1, len(self.losses))
 
     def run(self, learner: Any) -> None:
-        """Run a learner."""
+        """Run a learner; all scores so far count in the comparison, but only its models are kept."""
         self.learner, self._best_model, self._without_improvement = learner, None, 0
         self._n_before = len(self.losses)
         commit_if(self.estimator, lambda: learner.has_started and not self.diverged, partial(learner.keep, self))
@@ -208,7 +209,7 @@ class Monitor:
             if self.held_out_loss is not None:
                 held_out_loss = self.held_out_loss(model)
         number = len(self.losses) - self._n_before
-        n_steps = getattr(self.learner, "max_iter", None)
+        n_steps = self.learner.max_iter
         self.stopped = bool(
             self.progress.iteration(self.learner.step_name, number, loss, self._latest_attributes, note, n_steps)
         )

@@ -19,7 +19,7 @@ from ._failures import check_finite_loss
 from ._partitions import as_classes
 from ._state.fitted import FittedState
 from ._state.mixture import add_partial, finish_mixture, partial_mixture
-from ._state.optimizers import read_optimizer, write_optimizer
+from ._state.optimizers import optimizer_of, read_optimizer
 from ._state.state import TrainingState
 
 # A part of a round: the seed of the training, the index of the round, the index of the piece of each shard, the number
@@ -53,7 +53,7 @@ class Phase:
         estimator = view_of(blank)
         make = getattr(blank, "_new_optimizer", None)
         make_groups = None if make is None else partial(make, columns=self.columns)
-        estimator._learned = FittedState(optimizer=write_optimizer(state, make_groups, rng))
+        estimator._learned = FittedState(optimizer=optimizer_of(state, make_groups, rng))
         return estimator
 
     def training_data(self, estimator, X, y):

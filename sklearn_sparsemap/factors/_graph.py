@@ -68,9 +68,12 @@ class FactorGraph(HasContent):
            [0.583, 0.208, 0.208]])
     """
 
-    # Layouts by the shapes of additional scores, and the version of the graph that they are for; the factors and
-    # distinct structures at the last call of `version`, and the number of lists of factors that it has seen.
-    _layouts, _laid_out, _revision, _seen, _n_lists, _structures = None, None, 0, None, 0, ()
+    _layouts = None  # layouts by the shapes of additional scores
+    _laid_out = None  # the version of the graph that the layouts are for
+    _revision = 0
+    _seen = None  # the factors at the last call of `version`
+    _n_lists = 0  # number of lists of factors that `version` has seen
+    _structures = ()  # the distinct structures at the last call of `version`
 
     # The following attributes are those of `Structure`, for code that takes both.
     labelled = repeats = False

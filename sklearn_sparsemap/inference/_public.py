@@ -87,13 +87,14 @@ def map_inference(
         return map_graph(structure, scores, n_jobs=n_jobs, **check_graph_options(additional))
     batch, many, _ = batch_of(structure, scores, additional)
     problems = batch.rescale_masks()
+    # `rescale_masks` sets the offsets, if it reduces a mask.
     if batch.mask_offsets is None:
         slots, slot_ptr, values = map_problems(structure, problems, n_jobs=n_jobs, many=many)
     else:
         # Values under the original scores depend on additional parts, which only `argmax_problems` returns.
         solution = argmax_problems(structure, problems, "map", n_jobs=n_jobs, many=many)
         values = SparseMAPBatch(batch, solution, 0.0).objective
-        slots = solution[2][0]
+        _, _, (slots, *_) = solution
         slot_ptr = offsets(problems.sizes[:, 0])
     if many:
         return MAPBatch(batch, slots, slot_ptr, values)

@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 
 from .._core.annotations import Any, Callable
-from .._layers.forms import check_options, flatten_additional, form_of_graph, form_of_structure
+from .._layers.forms import check_options, flatten_additional, form_of_graph, form_of_structure, join_keywords
 from .._layers.register import operator_of
 from .._layers.samples import solve_samples
 from .._layers.tensors import prepare, results_of
@@ -59,7 +59,7 @@ def sparsemap(
     return_additional : bool, default=False
         Whether to return the additional marginals, too.
     additional : dict of str -> Array, default=None
-        Additional scores whose names are also names of other parameters.
+        Additional scores whose names are also names of other parameters. Names must differ from those in `more`.
     **more : Array
         Additional scores by name, for all samples, or with all leading axes before, of size 1 where shared. Shapes
         whose number of axes allows both are refused.
@@ -98,7 +98,7 @@ def sparsemap(
     >>> gradient(scores).tolist()
     [[0.25, -0.25], [-0.25, 0.25]]
     """
-    inputs = scores, {**(additional or {}), **more}, lengths, temperature, mask
+    inputs = scores, join_keywords(additional, more), lengths, temperature, mask
     u, v = call(form_of_structure, structure, *inputs, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     return (u, v) if return_additional else u
 

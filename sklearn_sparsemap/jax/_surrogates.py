@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from .._core.annotations import Any
-from .._layers.forms import check_surrogate, form_of_structure
+from .._layers.forms import check_surrogate, form_of_structure, join_keywords
 from ..structures import Structure
 from ._public import call, sparsemap
 
@@ -109,5 +109,6 @@ def map_inference(
     [0.67, -0.33, -0.33]
     """
     check_surrogate(surrogate, step, n_jobs)
-    given = {name: jnp.asarray(own) for name, own in {**(additional or {}), **more}.items() if own is not None}
+    joined = join_keywords(additional, more)
+    given = {name: jnp.asarray(own) for name, own in joined.items() if own is not None}
     return _through((structure, n_jobs, step if surrogate == "spigot" else None), scores, given, lengths, mask)

@@ -16,7 +16,8 @@ _INEXACT = 1e-3
 def partly_known_losses(name, temperature, graph, scores, gold, known, weights, n_jobs=None):
     """Compute losses and gradients of label sets in which some labels are unknown.
 
-    The SparseMAP loss is the unconstrained regularised maximum minus the maximum with the known labels fixed.
+    The SparseMAP loss is the unconstrained regularised maximum minus the maximum with the known labels fixed. Graphs
+    with edges are not supported.
 
     Parameters
     ----------
@@ -27,7 +28,7 @@ def partly_known_losses(name, temperature, graph, scores, gold, known, weights, 
 
     Returns
     -------
-    losses, residuals, edge_gradient, inexact
+    losses, residuals
         As in `label_losses`.
     """
     own = scores / temperature
@@ -40,7 +41,7 @@ def partly_known_losses(name, temperature, graph, scores, gold, known, weights, 
         residuals = np.where(known, graph.gibbs(own)[1] - gold, 0.0)
     else:
         raise ValueError(f"loss={name!r} takes no labels that are NaN; use 'sparsemap' or 'logistic'")
-    return temperature * np.maximum(losses, 0.0), residuals * weights[:, None], np.zeros(0), 0
+    return temperature * np.maximum(losses, 0.0), residuals * weights[:, None]
 
 
 def label_losses(name, temperature, graph, scores, edge_scores, gold, weights, n_jobs=None):

@@ -269,6 +269,7 @@ class LinearProgram(CustomStructure):
             A, b, A_eq, b_eq = self._constraints()
             off = A[r] @ x - b[r] if name == "A" else A_eq[r] @ x - b_eq[r]
             raise ValueError(f"constraint {r} of {name} is violated, by {abs(off):.6g}")
+        # Gold solutions join the pool, so that training over the pool can find them.
         self._enumerated.setdefault(x.tobytes().hex(), x)
         return as_parts(np.where(x, np.arange(self.n_parts), -1)), as_parts([])
 

@@ -1,4 +1,7 @@
-"""Calls of an oracle like those of solvers, with checks that it writes its arrays completely, and nothing else."""
+"""Calls of an oracle like those of solvers, with checks that it writes its arrays completely, and nothing else.
+
+`_case.py` calls `call_map`, and `_marginals.py` calls `call_marginals`.
+"""
 
 from functools import lru_cache
 

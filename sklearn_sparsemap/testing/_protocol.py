@@ -1,4 +1,8 @@
-"""Checks of a structure's attributes, and of its shapes."""
+"""Checks of a structure's attributes and shapes, before the first call of its oracle.
+
+They are part of `check_structure`, and raise AssertionError. `_check.py` calls them; `_case.py` and `_oracle.py` use
+`is_ints`.
+"""
 
 from itertools import combinations, product
 

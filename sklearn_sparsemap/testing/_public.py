@@ -1,4 +1,7 @@
-"""Checks that the public functions agree with the oracle: in a batch, in threads, and from copies of the structure."""
+"""Checks that `map_inference` agrees with the oracle: in a batch, in threads, and from copies of the structure.
+
+`_check.py` calls `check_public`.
+"""
 
 import copy
 import pickle
@@ -43,10 +46,11 @@ def check_public(case, n_instances):
 def _call_in_many_ways(case, problems):
     """Return the results of all problems, by the name of the way to compute them."""
     scores, additional = zip(*(case.split(values) for values in problems))
-    batch = list(scores), {name: [given[name] for given in additional] for name in case.given}
+    scores = list(scores)
+    additional = {name: [given[name] for given in additional] for name in case.given}
 
     def infer(structure, **options):
-        return map_inference(structure, batch[0], **batch[1], **options)
+        return map_inference(structure, scores, **additional, **options)
 
     found = {
         "map_inference": [case.infer(map_inference, values) for values in problems],

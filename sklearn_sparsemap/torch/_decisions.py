@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .._core.annotations import Any, Callable
 from .._core.validation import check_positive
@@ -14,40 +14,37 @@ from ..structures import Structure
 from ._calls import constant
 from ._functions import solver
 from ._gold import read_gold
-from ._losses import FenchelYoungLoss, _handle_of_loss
+from ._losses import BatchLoss
 
 
-class _DecisionLoss(nn.Module):
+class _DecisionLoss(BatchLoss):
     """Base of the losses of decisions: Fenchel-Young losses against decisions that are given as tensors of 0 and 1."""
 
     def __init__(self, structure, temperature, reduction, max_iter, n_jobs, tol):
-        super().__init__()
         name = "sparsemap" if temperature > 0.0 else "perceptron"
-        options = {"max_iter": max_iter, "n_jobs": n_jobs, "tol": tol}
-        self._loss = FenchelYoungLoss(structure, name, temperature or 1.0, reduction, **options)
+        super().__init__(structure, name, temperature or 1.0, reduction, max_iter=max_iter, n_jobs=n_jobs, tol=tol)
 
     def _best(self, scores, lengths, mask):
         """Return the best decisions, like the scores."""
-        _, tensors, form = self._loss._prepare(scores.detach(), lengths, mask, {})
-        options = "perceptron", form.extra, 1e-9, None, self._loss.n_jobs
-        best = solver()(*tensors, form.lead, constant(_handle_of_loss, self._loss.structure, *options))
+        _, tensors, form = self._prepare(scores.detach(), lengths, mask, {})
+        best = solver()(*tensors, form.lead, self._handle_of_map(form.extra))
         return best[0].detach().reshape(scores.shape)
 
     def _checked(self, decisions, scores, lengths, mask):
         """Return decisions like the scores; raise ValueError unless they are decisions."""
         decisions = torch.as_tensor(decisions).to(scores)
-        _, (values, *rest), form = self._loss._prepare(scores, lengths, mask, {})
-        reader = constant(_handle_of_reader, self._loss.structure, *self._loss._options(form.extra))
+        _, (values, *rest), form = self._prepare(scores, lengths, mask, {})
+        reader = constant(_handle_of_reader, self.structure, *self._options(form.extra))
         return read_gold(decisions, values, *rest, form.lead, reader).parts.reshape(scores.shape)
 
     def _compare(self, scores, decisions, lengths, mask):
         """Return the loss of each sample, with the leading axes of the scores."""
-        dtype, tensors, form = self._loss._prepare(scores, lengths, mask, {})
+        dtype, tensors, form = self._prepare(scores, lengths, mask, {})
         first = tensors[0]
         none = torch.zeros_like(tensors[1])
         parts = decisions.to(first).reshape(first.shape)
         gold = Gold(parts, none, 0.0, torch.zeros_like(first))
-        losses = self._loss._losses(*tensors, gold, self._loss._handle(form.extra), form.lead)
+        losses = self._losses(*tensors, gold, self._handle(form.extra), form.lead)
         return losses.to(dtype).reshape(form.lead)
 
 
@@ -142,7 +139,7 @@ class SPOPlusLoss(_DecisionLoss):
         # A NaN is not above -inf.
         scores = torch.where(values.isnan(), values, scores)
         losses = self._compare(scores, decisions, lengths, mask)
-        return self._loss._reduced(losses, losses.shape)
+        return self._reduced(losses, losses.shape)
 
 
 class PerturbedFenchelYoungLoss(_DecisionLoss):
@@ -226,4 +223,4 @@ class PerturbedFenchelYoungLoss(_DecisionLoss):
         lengths = None if lengths is None else torch.as_tensor(lengths)[None]
         scores = predicted + self.sigma * noise
         losses = self._compare(scores, decisions.expand(shape), lengths, mask).mean(0)
-        return self._loss._reduced(losses, losses.shape)
+        return self._reduced(losses, losses.shape)

@@ -22,7 +22,68 @@ from ._ops import as_numpy, shared_as_numpy
 from ._weights import nest
 
 
-class FenchelYoungLoss(nn.Module):
+class BatchLoss(nn.Module):
+    """Base of the losses of padded batches: their options, and the loss of each sample given its gold structure."""
+
+    def __init__(self, structure, loss, temperature, reduction, *, cost=None, max_iter, n_jobs, tol):
+        super().__init__()
+        check_choice("loss", loss, LOSSES)
+        check_choice("reduction", reduction, ("mean", "sum", "none"))
+        check_options(temperature, tol, max_iter, n_jobs)
+        self.structure, self.loss, self.temperature, self.reduction = structure, loss, temperature, reduction
+        self.max_iter, self.n_jobs, self.tol = max_iter, n_jobs, tol
+        # In compiled programs constants are numbers or tuples of these.
+        self.cost = None if cost is None else tuple(map(tuple, np.asarray(cost, np.float64).tolist()))
+        # Raises for invalid combinations.
+        self._of_factors = loss_operator(structure, loss, (), cost=cost).of_factors
+
+    def _handle(self, extra):
+        """Return the name of the operator of the loss."""
+        return constant(_handle_of_loss, self.structure, *self._options(extra))
+
+    def _handle_of_map(self, extra):
+        """Return the name of the operator of the best structures."""
+        tol = 1e-9
+        max_iter = None
+        return constant(_handle_of_loss, self.structure, "perceptron", extra, tol, max_iter, self.n_jobs)
+
+    def _options(self, extra):
+        return self.loss, extra, self.tol, self.max_iter, self.n_jobs
+
+    def _prepare(self, scores, lengths, mask, additional):
+        """Return the dtype of the loss, the tensors in the form of `_ops.solve`, and their `InputShapes`."""
+        if self._of_factors:
+            unknown = sorted(set(additional) - {"additional"})
+            if unknown:
+                raise TypeError(f"of a graph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
+            additional = flatten_additional(additional.get("additional"))
+        return prepare(self._of_factors, self.structure, scores, additional, lengths, self.temperature, mask)
+
+    def _losses(self, scores, additional, rows, gold, handle, lead):
+        """Return the loss of each sample, given its `Gold` as tensors."""
+        parts = gold.parts.reshape(scores.shape)
+        joint = gold.additional
+        # Parts that gold does not contain may have a score of -inf, and 0 * -inf would be NaN.
+        gold_scores = (torch.where(parts > 0, scores, 0.0) * parts).flatten(1).sum(1)
+        gold_scores = gold_scores + (torch.where(joint > 0, additional, 0.0) * joint).sum(1)
+        values = solver()(scores + gold.cost.reshape(scores.shape), additional, rows, lead, handle)[2]
+        squares = parts.flatten(1).square().sum(1)
+        losses = fenchel_young(LOSSES[self.loss], values, squares, gold.missing, gold_scores)
+        # Rounding can make the loss of a fitted sample negative.
+        losses = losses + (losses.clamp(min=0.0) - losses).detach()
+        return self.temperature * losses
+
+    def _reduced(self, losses, lead):
+        if self.reduction == "none":
+            return losses.reshape(lead)
+        return losses.mean() if self.reduction == "mean" else losses.sum()
+
+    def extra_repr(self) -> str:
+        """Return the options in the module's repr."""
+        return f"{self.structure!r}, loss={self.loss!r}, temperature={self.temperature}, reduction={self.reduction!r}"
+
+
+class FenchelYoungLoss(BatchLoss):
     """A loss between scores and true structures of a padded batch; see `sklearn_sparsemap.losses.FenchelYoungLoss`.
 
     The gradient of SparseMAP losses is differentiable once more. Inference is that of `sparsemap`, and runs in the
@@ -74,25 +135,7 @@ class FenchelYoungLoss(nn.Module):
         n_jobs: int | None = None,
         tol: float = 1e-9,
     ) -> None:
-        super().__init__()
-        check_choice("loss", loss, LOSSES)
-        check_choice("reduction", reduction, ("mean", "sum", "none"))
-        check_options(temperature, tol, max_iter, n_jobs)
-        self.structure, self.loss, self.temperature, self.reduction = structure, loss, temperature, reduction
-        self.max_iter, self.n_jobs, self.tol = max_iter, n_jobs, tol
-        # In compiled programs constants are numbers or tuples of these.
-        self.cost = None if cost is None else tuple(map(tuple, np.asarray(cost, np.float64).tolist()))
-        # Raises for invalid combinations.
-        self._of_factors = loss_operator(structure, loss, (), cost=cost).of_factors
-
-    # `_decisions.py` calls `_prepare`, `_handle`, `_options`, `_losses`, `_reduced` and `_handle_of_loss`, for losses
-    # of decisions.
-    def _handle(self, extra):
-        """Return the name of the operator."""
-        return constant(_handle_of_loss, self.structure, *self._options(extra))
-
-    def _options(self, extra):
-        return self.loss, extra, self.tol, self.max_iter, self.n_jobs
+        super().__init__(structure, loss, temperature, reduction, cost=cost, max_iter=max_iter, n_jobs=n_jobs, tol=tol)
 
     def forward(self, scores: Any, y: Any, lengths: Any = None, *, mask: Any = None, **additional: Any) -> Tensor:
         """Return the loss.
@@ -169,38 +212,6 @@ class FenchelYoungLoss(nn.Module):
         cost = 0.5 if LOSSES[self.loss].argmax == "sparsemap" else 0.0
         batch = as_numpy(values), shared_as_numpy(joined), rows.cpu().numpy()
         return nest(best_of_samples(own, *batch, form.lead, cost), form.lead)
-
-    def _prepare(self, scores, lengths, mask, additional):
-        """Return the dtype of the loss, the tensors in the form of `_ops.solve`, and their `InputShapes`."""
-        if self._of_factors:
-            unknown = sorted(set(additional) - {"additional"})
-            if unknown:
-                raise TypeError(f"of a graph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
-            additional = flatten_additional(additional.get("additional"))
-        return prepare(self._of_factors, self.structure, scores, additional, lengths, self.temperature, mask)
-
-    def _losses(self, scores, additional, rows, gold, handle, lead):
-        """Return the loss of each sample, given its `Gold` as tensors."""
-        parts = gold.parts.reshape(scores.shape)
-        joint = gold.additional
-        # Parts that gold does not contain may have a score of -inf, and 0 * -inf would be NaN.
-        gold_scores = (torch.where(parts > 0, scores, 0.0) * parts).flatten(1).sum(1)
-        gold_scores = gold_scores + (torch.where(joint > 0, additional, 0.0) * joint).sum(1)
-        values = solver()(scores + gold.cost.reshape(scores.shape), additional, rows, lead, handle)[2]
-        squares = parts.flatten(1).square().sum(1)
-        losses = fenchel_young(LOSSES[self.loss], values, squares, gold.missing, gold_scores)
-        # Rounding can make the loss of a fitted sample negative.
-        losses = losses + (losses.clamp(min=0.0) - losses).detach()
-        return self.temperature * losses
-
-    def _reduced(self, losses, lead):
-        if self.reduction == "none":
-            return losses.reshape(lead)
-        return losses.mean() if self.reduction == "mean" else losses.sum()
-
-    def extra_repr(self) -> str:
-        """Return the options in the module's repr."""
-        return f"{self.structure!r}, loss={self.loss!r}, temperature={self.temperature}, reduction={self.reduction!r}"
 
 
 def _handle_of_loss(structure, loss, extra, tol, max_iter, n_jobs):

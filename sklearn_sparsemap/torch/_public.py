@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from .._core.annotations import Any, Callable
-from .._layers.forms import check_options, flatten_additional
+from .._layers.forms import check_options, flatten_additional, join_keywords
 from .._layers.tensors import results_of
 from ..factors import FactorGraph
 from ..structures import Structure
@@ -93,7 +93,7 @@ def sparsemap(
     return_structures : bool, default=False
         Whether to return the selected structures and their weights; not in compiled programs.
     additional : dict of str -> Tensor, default=None
-        Additional scores whose names are also names of other parameters.
+        Additional scores whose names are also names of other parameters. Names must differ from those in `more`.
     **more : Tensor
         Additional scores by name, for example `transitions`, in the shapes that the structure's class documents: for
         all samples, or with all leading axes before, of size 1 where shared. If the number of axes allows both, the
@@ -139,7 +139,7 @@ def sparsemap(
     [[0.25, -0.25], [0.25, -0.25]]
     """
     check_options(temperature, tol, max_iter, n_jobs)
-    additional = {**(additional or {}), **more}
+    additional = join_keywords(additional, more)
     dtype, batch, form = prepare(False, structure, scores, additional, lengths, temperature, mask)
     obstacle = None
     if structure.tensor_solver is None or return_structures:

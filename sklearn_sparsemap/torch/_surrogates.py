@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._core.annotations import Any
-from .._layers.forms import check_surrogate
+from .._layers.forms import check_surrogate, join_keywords
 from ..structures import Structure
 from ._calls import handle_of, prepare
 from ._functions import solver
@@ -127,7 +127,8 @@ def map_inference(
     [[0.6666..., -0.3333..., -0.3333...]]
     """
     check_surrogate(surrogate, step, n_jobs)
-    dtype, batch, form = prepare(False, structure, scores, {**(additional or {}), **more}, lengths, 1.0, mask)
+    additional = join_keywords(additional, more)
+    dtype, batch, form = prepare(False, structure, scores, additional, lengths, 1.0, mask)
     handle = handle_of(structure, form.extra, 1e-9, None, n_jobs, argmax="map")
     project = handle_of(structure, form.extra, 1e-9, None, n_jobs) if surrogate == "spigot" else None
     return _through(*batch, form.lead, handle, project, step)[0].to(dtype).reshape(scores.shape)

@@ -145,7 +145,7 @@ from sklearn_sparsemap._training._curve import BoundedCurve, highest_of, mean_of
 from sklearn_sparsemap._training._structure_task import UNKNOWN, StructureTask, Inference, loss_form, new_memory
 from sklearn_sparsemap._training._partial_task import PartialTask
 from sklearn_sparsemap._training._label_task import LabelTask, label_losses, partly_known_losses
-from sklearn_sparsemap._training._graph_task import SolutionMemory
+from sklearn_sparsemap._training._graph_task import GraphTask, SolutionMemory
 
 # Equal columns, against a dict of columns.
 import sklearn_sparsemap._training._columns as training_columns

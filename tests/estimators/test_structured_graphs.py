@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from internals import (
     BatchObjective,
+    GraphTask,
     LinearModel,
     as_graph_problems,
     best_or_relaxed,
@@ -513,6 +514,20 @@ def test_the_best_and_the_known_assignments_are_those_of_enumeration():
             marginals = model.predict_marginals([x, x], known=[known, None])
             assert plain(marginals[1]) == plain(model.predict_marginals([x])[0])
     assert compared == 18
+
+
+def test_fixed_variables_change_a_task_that_has_predicted_and_no_copy_of_it():
+    graph = FactorGraph()
+    graph.add(AtMost(graph.variables(3), 2))
+    task = GraphTask(np.array([0, 3, 6]), [graph] * 2, [graph.layout({})] * 2, {})
+    copied = task.copy()
+    scores = np.array([[3.0], [2.0], [-1.0]] * 2)
+    none = np.zeros(0)
+    free = [[1, 1, 0], [1, 1, 0]]
+    assert [y.tolist() for y in task.predict(scores, none, 1)] == free
+    fixed = task.restrict(scores, [[None, None, 1], None])
+    assert [y.tolist() for y in task.predict(fixed, none, 1)] == [[1, 0, 1], [1, 1, 0]]
+    assert [y.tolist() for y in copied.predict(scores, none, 1)] == free
 
 
 def known_part(y, rng):

@@ -18,7 +18,7 @@ jax.config.update("jax_disable_most_optimizations", True)
 from internals import jax_states as _states  # noqa: E402
 from internals import replace  # noqa: E402
 
-from sklearn_sparsemap.jax import lp_sparsemap, sparsemap  # noqa: E402
+from sklearn_sparsemap.jax import lp_sparsemap, map_inference, sparsemap  # noqa: E402
 
 CASES = all_cases()
 # The program that JAX compiles is the same for all; these have all kinds of arguments.
@@ -373,3 +373,10 @@ def test_masks_broadcast_and_wrong_samples_are_named():
     assert np.allclose(found["u"], 0.5) and not found["v"].any()
     with pytest.raises(ValueError, match="they must go together"):
         lp_sparsemap(graph, arrays, mask=rows)
+
+
+@pytest.mark.parametrize("function", [sparsemap, map_inference])
+def test_additional_scores_that_are_given_twice_are_refused(function):
+    scores = jnp.zeros((2, 2))
+    with pytest.raises(ValueError, match="transitions is given both as a keyword and in additional"):
+        function(LinearChain(), scores, additional={"transitions": scores}, transitions=scores)

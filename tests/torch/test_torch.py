@@ -37,7 +37,14 @@ from torch.func import grad, hessian, jacfwd, jacrev, vmap  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from sklearn_sparsemap.torch import FenchelYoungLoss, LPSparseMAP, SparseMAP, lp_sparsemap, sparsemap  # noqa: E402
+from sklearn_sparsemap.torch import (  # noqa: E402
+    FenchelYoungLoss,
+    LPSparseMAP,
+    SparseMAP,
+    lp_sparsemap,
+    map_inference,
+    sparsemap,
+)
 
 CASES = all_cases()
 # PyTorch's own, in forward mode under vmap and in tracing.
@@ -1077,3 +1084,10 @@ def test_training_goes_on_after_an_empty_batch():
         network.zero_grad()
         u.square().sum().backward()
         assert all(torch.isfinite(p.grad).all() for p in network.parameters())
+
+
+@pytest.mark.parametrize("function", [sparsemap, map_inference])
+def test_additional_scores_that_are_given_twice_are_refused(function):
+    scores = torch.zeros(2, 2)
+    with pytest.raises(ValueError, match="transitions is given both as a keyword and in additional"):
+        function(LinearChain(), scores, additional={"transitions": torch.ones(2, 2)}, transitions=torch.zeros(2, 2))

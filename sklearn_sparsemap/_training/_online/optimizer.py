@@ -87,9 +87,12 @@ class OnlineOptimizer:
     seen : int array, ascending, or None
         The feature of each row of ``store.features``, in stores of pairs with many possible features. Otherwise there
         is a row for each possible feature, and `seen` is None.
+    holds_pairs : bool
+        Whether the store holds only the weights that were updated, as `Pairs`. Otherwise it is `Dense`.
 
-    `estimators/_state/optimizers.py` reads and sets `store` and `counters`, and reads `first_state`, `average`, `seen`
-    and `state_name`. `GroupOptimizer` replaces `_steps` and `_run_epoch`, and calls `_begin` and `_load`.
+    `estimators/_state/optimizers.py` reads and sets `store`, `counters` and `recency`, and reads `first_state`,
+    `average`, `seen`, `clock`, `holds_pairs` and `state_name`. `GroupOptimizer` and `LinearMinibatchOptimizer` are
+    subclasses in other files. The former replaces `_steps` and `_run_epoch`, and calls `_begin` and `_load`.
     """
 
     # The name of the optimiser in training states, and for users.
@@ -129,6 +132,7 @@ class OnlineOptimizer:
     def _begin(self, store, average):
         self.recency = Recency()
         self.store = store
+        self.holds_pairs = isinstance(store, Pairs)
         self.average = average
         self.n_outputs = store.n_outputs
         self.dtype = str(store.values.dtype)
@@ -148,7 +152,7 @@ class OnlineOptimizer:
     def __getstate__(self):
         # `configure` makes the rule again before the next epoch.
         state = {name: value for name, value in self.__dict__.items() if name not in ("rule", "counters")}
-        if isinstance(self.store, Pairs):
+        if self.holds_pairs:
             # Unused places take no memory, but would be stored.
             used = {name: getattr(self.store, name)[: self.counters[FRONT]] for name in ARENA}
             state["store"] = self.store._replace(**used)
@@ -159,6 +163,7 @@ class OnlineOptimizer:
         # Kernels need writable arrays, unlike memory-mapped ones, and only arrays that own their memory can be resized.
         arrays = (a if np.ndim(a) == 0 or (a.flags.writeable and a.flags.owndata) else a.copy() for a in self.store)
         self.store = type(self.store)(*arrays)
+        self.holds_pairs = isinstance(self.store, Pairs)
         self._all_counters = np.array(self._all_counters)
         self.counters = self._all_counters[0]
         self.n_outputs = self.store.n_outputs
@@ -274,7 +279,7 @@ class OnlineOptimizer:
         """Divide the weights of all steps so far, so that they add up to 1."""
         store = self.store
         store.sums[: self.counters[FRONT]] /= clock
-        if isinstance(store, Pairs):
+        if self.holds_pairs:
             store.cumulative[:] /= clock
             store.last_clock[:] /= clock
 
@@ -327,7 +332,7 @@ class OnlineOptimizer:
             run(loss_of_target, *inference.arguments, form, *data, store, rule, steps, memory, moves[me], team, part)
 
         while True:
-            if not isinstance(store, Dense):
+            if self.holds_pairs:
                 block = int(self.counters[PLACE]), int(self.counters[PLACE]) + self.batch_size
                 # Assigns places for the next block to each thread, if there are enough.
                 if not _pairs_have_space(store, rows, targets, order, *block, self._all_counters, n_threads):
@@ -409,7 +414,7 @@ class OnlineOptimizer:
     def sizes(self):
         """Numbers of features, of outputs and of additional scores."""
         s, n_outputs = self.store, self.n_outputs
-        n_features = (len(s.values) - s.n_dense) // n_outputs if isinstance(s, Dense) else len(s.features)
+        n_features = len(s.features) if self.holds_pairs else (len(s.values) - s.n_dense) // n_outputs
         n_features = n_features if self.seen is None else self._n_possible
         return n_features, n_outputs, s.n_dense - n_outputs
 
@@ -438,10 +443,10 @@ class OnlineOptimizer:
         s = self.store
         additional = s.values[s.n_outputs : s.n_dense]
         merged = self._columns is not None and self.alpha
-        if isinstance(s, Dense) and merged:
+        if merged and not self.holds_pairs:
             weights = s.values[s.n_dense :].reshape(-1, s.n_outputs)
             squares = float(np.einsum("ij,ij,i->", weights, weights, 1.0 / self._columns.multiplicity))
-        elif isinstance(s, Dense):
+        elif not self.holds_pairs:
             squares = squared_norm(s.values[s.n_dense :])
         else:
             # The places of weights depend on the number of threads, so the sum is in the order of the features.
@@ -456,14 +461,14 @@ class OnlineOptimizer:
         steps is the current weights minus the sum divided by the clock.
         """
         s = self.store
-        places = slice(None if isinstance(s, Dense) else s.n_dense)
+        places = slice(s.n_dense if self.holds_pairs else None)
         if self.average:
             values = s.sums[places] / -(self.clock or 1.0)
             values += s.values[places]
         else:
             values = s.values[places].copy()
         intercept, additional, coef = np.split(values, [s.n_outputs, s.n_dense])
-        coef = coef.reshape(-1, s.n_outputs) if isinstance(s, Dense) else self._sparse_coef()
+        coef = self._sparse_coef() if self.holds_pairs else coef.reshape(-1, s.n_outputs)
         return LinearModel(coef, intercept, additional)
 
     def _sparse_coef(self):

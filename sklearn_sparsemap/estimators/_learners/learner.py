@@ -9,6 +9,8 @@ from ..._core.ragged import RaggedArray
 class Learner:
     """Training of a model in steps. A subclass has `run`, `model` and `has_started`.
 
+    `estimators/_monitor.py` uses all of it except `columns`, `narrow` and `restart`.
+
     Attributes
     ----------
     has_started : bool
@@ -21,10 +23,15 @@ class Learner:
         Number of steps that count as one for the rule by which the monitor stops.
     step_name : str
         Name of a step in progress messages.
+    max_iter : int or None
+        Maximum number of steps, for progress messages.
     """
 
-    columns, unconverged, patience = None, 0, 1.0
+    columns = None
+    unconverged = 0
+    patience = 1.0
     step_name = "iteration"
+    max_iter = None
 
     def run(self, on_iteration):
         """Take all steps. After each, call `on_iteration` with the loss, and stop if it returns True.

@@ -42,9 +42,9 @@ class LabelSetClassifier(
     held collections of names), `_loss`, `_sets` (`ObservedLabelSets` or None), `_rule` (the rule chosen by
     ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
 
-    In this folder, `data.py` and `new_labels.py` read `_single`, and `face.py` calls `_check_predict`, `_check_one` and
-    `_amounts`, and reads `_inference`, `_targets`, `_graph` and `_learned`. Other rooms see a fitted model by that
-    face. `estimators/_state/export.py` calls `_check_whole`.
+    In this folder, `data.py` and `new_labels.py` read `_single`, and `face.py` calls `_check_predict`, `_check_one`,
+    `_in_order` and `_amounts`, and reads `_inference`, `_targets`, `_graph` and `_learned`. Other rooms see a fitted
+    model by that face. `estimators/_state/export.py` calls `_check_whole`.
     """
 
     _fitted_mark = "_graph"

@@ -1,4 +1,7 @@
-"""Label sets of which some labels are known at prediction."""
+"""Label sets of which some labels are known at prediction.
+
+`targets.py` calls `read_known_labels`, and `inference.py` calls `agree`.
+"""
 
 import numpy as np
 from scipy import sparse

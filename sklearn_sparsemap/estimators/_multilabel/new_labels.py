@@ -1,4 +1,8 @@
-"""Labels of label sets that are new in a mini-batch of a stream."""
+"""Labels of label sets that are new in a mini-batch of a stream.
+
+`classifier.py` calls `add_labels` in `partial_fit`. Those of other structures are in
+`estimators/_structured/new_labels.py`.
+"""
 
 from copy import copy
 from itertools import pairwise

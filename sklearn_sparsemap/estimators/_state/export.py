@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from ..._core.export import ArraysMixin
 from . import plain  # noqa: F401, adds the forms of parts of models
 from .fitted import FittedState
-from .optimizers import read_optimizer, write_optimizer
+from .optimizers import optimizer_of, read_optimizer
 from .state import TrainingState
 
 
@@ -41,7 +41,7 @@ class LearnedArraysMixin(ArraysMixin):
             state._check()
             given = learned.get("randomness")
             rng = check_random_state(self.random_state) if given is None else _restore_generator(given)
-            optimizer = write_optimizer(state, getattr(self, "_new_optimizer", None), rng)
+            optimizer = optimizer_of(state, getattr(self, "_new_optimizer", None), rng)
         for array in [model.coef, model.intercept, model.additional] if hasattr(model, "coef") else model.arrays:
             _check_weights(array)
         self._learned = FittedState(model, optimizer, learned["final"])

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..._core.annotations import Self
 from ..._core.moments import at_rest, in_one_step
 from ..._training._curve import BoundedCurve, mean_of
-from .optimizers import read_optimizer, write_optimizer
+from .optimizers import optimizer_of, read_optimizer
 from .state import TrainingState
 
 # Attributes of the estimators that record the progress of training.
@@ -127,7 +127,7 @@ class TrainingStateMixin:
         for name, value in (state.attributes | state.progress).items():
             setattr(self, name, deepcopy(value) if name in state.progress else value)
         rng = check_random_state(self.random_state)
-        optimizer = write_optimizer(state, getattr(self, "_new_optimizer", None), rng)
+        optimizer = optimizer_of(state, getattr(self, "_new_optimizer", None), rng)
         self._learned = FittedState(optimizer=optimizer)
         return self
 

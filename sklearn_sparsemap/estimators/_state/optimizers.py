@@ -3,16 +3,21 @@
 Used by `estimators` and `estimators/_structured`.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
+from ..._core.annotations import NDArray
+from ..._core.offsets import ragged_indices
 from ..._training._curve import BoundedCurve, highest_of
 from ..._training._minibatch import LinearMinibatchOptimizer, MinibatchOptimizer
 from ..._training._network import Network
-from ..._training._online.dense import FADED, N_SHRINKAGES, RATE, SINCE, SKIPPED, START, STEP, UNCONVERGED, Dense
+from ..._training._online.dense import FADED, N_SHRINKAGES, RATE, SINCE, SKIPPED, START, STEP, UNCONVERGED
 from ..._training._online.optimizer import RECENT, MiraOptimizer, OnlineOptimizer
 from ..._training._online.pairs import ATOM, COUNT, HEAD
 from ..._training._online.recency import Recency
 from ..._training.score_models import LinearModel
+from .state import matrix_of
 
 # Optimisers of linear models by their names, and those of AdaGrad.
 _LINEAR = {cls.state_name: cls for cls in (OnlineOptimizer, MiraOptimizer, LinearMinibatchOptimizer)}
@@ -26,7 +31,7 @@ def read_optimizer(optimizer):
     return (_read_network if optimizer.state_name == "adam" else _read_store)(optimizer)
 
 
-def write_optimizer(state, make_groups=None, rng=None):
+def optimizer_of(state, make_groups=None, rng=None):
     """Make an optimiser that continues from a state.
 
     Parameters
@@ -38,15 +43,15 @@ def write_optimizer(state, make_groups=None, rng=None):
         Source of randomness for dropout.
     """
     if state.optimizer == "adam":
-        return _write_network(state, rng)
+        return _network_optimizer_of(state, rng)
     n_outputs, counters = state.shape[1], state.counters
     intercept, additional = np.split(state.dense["weights"], [n_outputs])
     if state.optimizer == "groups":
         optimizer = make_groups(n_outputs, len(additional))
         optimizer.load(LinearModel(state.coef(), intercept, additional), shrunk=False)
-        _write_groups(state, optimizer)
+        _load_groups(state, optimizer)
     else:
-        coef = state._matrix() if state.holds_pairs else np.zeros(state.shape, state.dtype)
+        coef = matrix_of(state) if state.holds_pairs else np.zeros(state.shape, state.dtype)
         average = RECENT if state.recency is not None else "sums" in state.dense
         optimizer = _LINEAR[state.optimizer](LinearModel(coef, intercept, additional), average=average)
     for place, name in _COUNTERS.items():
@@ -58,9 +63,12 @@ def write_optimizer(state, make_groups=None, rng=None):
         optimizer.recency = Recency(evidence)
     clock = optimizer.clock
     if state.holds_pairs:
-        _, at, _, so_far = _pairs_of(store, clock, optimizer.seen)
+        places = _pairs_of(store, clock, optimizer.seen)
+        at = places.at
+        so_far = places.so_far
     else:
-        at, so_far = state.indices + n, clock
+        at = state.indices + n
+        so_far = clock
         store.values[at] = state.pairs["weights"]
     if "sums" in state.dense:
         store.sums[:n] = clock * store.values[:n] - state.dense["sums"]
@@ -75,8 +83,27 @@ def write_optimizer(state, make_groups=None, rng=None):
 _COUNTERS = {STEP: "n_steps", UNCONVERGED: "n_inexact", SINCE: "n_since", N_SHRINKAGES: "n_shrinkages"}
 
 
+class _Places(NamedTuple):
+    """Weights of a store.
+
+    Attributes
+    ----------
+    indices : int array, ascending
+        ``feature * n_outputs + output`` of each weight.
+    at : int array
+        Place of each weight in the store.
+    scale, so_far : float, or array with a number for each weight
+        Factor of each stored value: the current one, and its weighted sum over all steps.
+    """
+
+    indices: NDArray
+    at: NDArray
+    scale: float | NDArray
+    so_far: float | NDArray
+
+
 def _touched_of(store, first_state, clock):
-    """Find the weights of a dense store that differ from their initial values; the result is that of `_pairs_of`."""
+    """Find the weights of a dense store that differ from their initial values."""
     values, sums, state = (array[store.n_dense :] for array in (store.values, store.sums, store.state))
     touched = values != 0.0
     if len(sums):
@@ -84,27 +111,16 @@ def _touched_of(store, first_state, clock):
     if len(state):
         touched |= state != first_state
     indices = np.flatnonzero(touched)
-    return indices, indices + store.n_dense, 1.0, clock
+    return _Places(indices, indices + store.n_dense, 1.0, clock)
 
 
 def _pairs_of(store, clock, seen):
-    """Find the weights in a store of pairs.
-
-    Returns
-    -------
-    indices : int array, ascending
-        ``feature * n_outputs + output`` of each weight.
-    at : int array
-        Place of each weight in the store.
-    scale, so_far : arrays
-        Factor of each stored value: the current one, and its weighted sum over all steps.
-    """
+    """Find the weights in a store of pairs."""
     features = np.flatnonzero(store.features[:, COUNT])
     starts, counts = (store.features[features, column].astype(np.int64) for column in (HEAD, COUNT))
     # A negative count marks a block with a place for each output.
     widths = np.where(counts < 0, store.n_outputs, counts)
-    ends = np.cumsum(widths)
-    at = np.arange(widths.sum()) + np.repeat(starts - (ends - widths), widths)
+    at = ragged_indices(starts, widths)
     is_wide = np.repeat(counts < 0, widths)
     outputs = store.outputs[at].astype(np.int64)
     exists = ~is_wide | (outputs != 0)
@@ -115,17 +131,17 @@ def _pairs_of(store, clock, seen):
     order = np.argsort(indices, kind="stable")
     atoms = store.features[row[order], ATOM]
     so_far = store.cumulative + store.score_scale * (clock - store.last_clock)
-    return indices[order], at[order], store.scale[atoms], so_far[atoms]
+    return _Places(indices[order], at[order], store.scale[atoms], so_far[atoms])
 
 
 def _read_store(optimizer):
     store, n = optimizer.store, optimizer.store.n_dense
     counters = {name: int(optimizer.counters[place]) for place, name in _COUNTERS.items()}
     clock = optimizer.clock
-    if isinstance(store, Dense):
-        indices, at, scale, so_far = _touched_of(store, optimizer.first_state, clock)
-    else:
+    if optimizer.holds_pairs:
         indices, at, scale, so_far = _pairs_of(store, clock, optimizer.seen)
+    else:
+        indices, at, scale, so_far = _touched_of(store, optimizer.first_state, clock)
     dtype = store.values.dtype
     dense = {"weights": store.values[:n].copy()}
     pairs = {"weights": (store.values[at] * scale).astype(dtype, copy=False)}
@@ -139,7 +155,7 @@ def _read_store(optimizer):
     return {
         "optimizer": optimizer.state_name,
         "shape": optimizer.sizes[:2],
-        "holds_pairs": not isinstance(store, Dense),
+        "holds_pairs": optimizer.holds_pairs,
         "dense": dense,
         "indices": indices,
         "pairs": pairs,
@@ -167,7 +183,7 @@ def _read_groups(optimizer):
     }
 
 
-def _write_groups(state, optimizer):
+def _load_groups(state, optimizer):
     groups = state.groups
     optimizer.store.kept[:] = groups["kept"]
     optimizer.sigma[:] = groups["sigma"]
@@ -195,7 +211,7 @@ def _read_network(optimizer):
     }
 
 
-def _write_network(state, rng):
+def _network_optimizer_of(state, rng):
     def arrays(name):
         ends = np.cumsum([int(np.prod(shape)) for shape in state.shape])
         return [part.reshape(shape).copy() for part, shape in zip(np.split(state.dense[name], ends), state.shape)]

@@ -197,13 +197,7 @@ class TrainingState:
         """
         if slot not in self.pairs:
             raise ValueError(f"there is no slot {slot!r}; this state has {', '.join(map(repr, self.pairs)) or 'none'}")
-        return sparse.csr_array(self._matrix(slot))
-
-    def _matrix(self, slot="weights"):
-        """Return a slot of the pairs as `sparse_weights` does."""
-        features, outputs = np.divmod(self.indices, self.shape[1])
-        parts = features.astype(np.int32), outputs.astype(np.int32), self.pairs[slot].copy()
-        return sparse_weights(*parts, self.shape)
+        return sparse.csr_array(matrix_of(self, slot))
 
     def without_history(self) -> TrainingState:
         """Return the state with sums and counters of zero, from which each of several workers should start.
@@ -229,3 +223,10 @@ class TrainingState:
 
     def __repr__(self):
         return f"TrainingState(optimizer={self.optimizer!r}, n_steps={self.n_steps}, n_pairs={len(self.indices)})"
+
+
+def matrix_of(state, slot="weights"):
+    """Return a slot of the pairs of a `TrainingState` as `sparse_weights` does."""
+    features, outputs = np.divmod(state.indices, state.shape[1])
+    parts = features.astype(np.int32), outputs.astype(np.int32), state.pairs[slot].copy()
+    return sparse_weights(*parts, state.shape)

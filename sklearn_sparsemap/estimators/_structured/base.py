@@ -696,7 +696,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         return (scores if known is None else self._restrict(task, X, scores, known)), additional
 
     def _restrict(self, task, X, scores, known):
-        """Return scores with -inf for parts that contradict `known`."""
+        """Return scores with -inf for parts that contradict `known`; see `OtherStructures.restrict` on the task."""
         return targets_of(self._structure).restrict(task, X, vars(self).get("classes_"), known, scores)
 
     def _shift_by_regularizer(self, task, scores, argmax):

@@ -589,7 +589,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         return X[train], gold[train], task.take(train), (held_task, X_held, gold_held, weights)
 
     def _given_validation(self, structure, X_val, y_val, model):
-        """Return arguments of `_validation` for the user's validation samples; training starts from `model`."""
+        """Return the arguments of `_validation` that describe the user's validation samples.
+
+        The model of the estimator becomes `model`, from which training starts.
+        """
         self._learned = FittedState(model)
         try:
             return self._samples_to_score(structure, targets_of(structure).features(self, structure, X_val), y_val)

@@ -1,4 +1,4 @@
-"""The face of a linear model of structures."""
+"""`StructuredFace`: all that `conformal`, `inspection` and `plotting` know of a fitted model of structures."""
 
 from __future__ import annotations
 

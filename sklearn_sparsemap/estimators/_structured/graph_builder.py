@@ -1,4 +1,8 @@
-"""Factor graphs as the parameter `structure` of estimators: one graph, or a function from a sample to its graph."""
+"""Factor graphs as the parameter `structure` of estimators: one graph, or a function from a sample to its graph.
+
+`targets.py` makes a `GraphBuilder` or a `FixedGraph` of the parameter, and `estimators/_state/plain.py` writes them to
+files.
+"""
 
 from collections.abc import Sized
 from math import prod
@@ -102,10 +106,10 @@ class GraphBuilder:
             raise SampleError("X", i, f": {error}") from error
         except Exception as error:
             # A function with more arguments than it gets raises a TypeError.
-            is_alone = isinstance(error, TypeError) and len(sample) == 1
-            remedy = "; if it takes further arguments, make the sample a tuple: the features, and these"
             fault = f": the function `structure` failed on this sample: {type(error).__name__}: {error}"
-            raise SampleError("X", i, fault + remedy * is_alone) from error
+            if isinstance(error, TypeError) and len(sample) == 1:
+                fault += "; if it takes further arguments, make the sample a tuple: the features, and these"
+            raise SampleError("X", i, fault) from error
 
     @staticmethod
     def split(X):

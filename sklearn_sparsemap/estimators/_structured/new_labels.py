@@ -1,4 +1,7 @@
-"""Labels that are new in a mini-batch of a stream."""
+"""Labels that are new in a mini-batch of a stream.
+
+`classifier.py` calls `add_labels` in `partial_fit`. Those of label sets are in `estimators/_multilabel/new_labels.py`.
+"""
 
 from copy import copy
 

@@ -149,6 +149,7 @@ class OtherStructures:
         Parameters
         ----------
         task : Task
+            The task of these samples. That of graphs is changed: variables known to be on get factors.
         X : RaggedArray
         classes : array or None
         known : sequence

@@ -1,4 +1,7 @@
-"""Arc consistency: values of variables that the tables of a graph rule out, because a neighbour allows none of them."""
+"""Arc consistency: values of variables that the tables of a graph rule out, because a neighbour allows none of them.
+
+`map.py` calls `rule_out` before a solver.
+"""
 
 import numpy as np
 

@@ -40,6 +40,9 @@ class LPSparseMAPBatch(LazyResults):
 
     _columns = ("objective", "gap", "residual", "n_iter", "converged")
 
+    # `groups` is a list of (places, problems, solutions) of samples with one layout; `n` is the number of all samples.
+    # `distinct_additional` says whether each sample has its own additional scores, and `again` solves problems again
+    # for their derivatives. `_layers/graphs.py` calls the constructor, too.
     def __init__(self, groups, n, distinct_additional, again, tol, n_jobs):
         self._groups, self._distinct_additional, self._again, self._tol = groups, distinct_additional, again, tol
         self._n_jobs = n_jobs

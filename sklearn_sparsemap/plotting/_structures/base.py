@@ -59,7 +59,7 @@ class StructuresDisplay(Display):
         *,
         y_true: Any = None,
         ax: Any = None,
-        max_structures: int | None = MAX_STRUCTURES,
+        max_structures: int = MAX_STRUCTURES,
         **names: Any,
     ) -> Self:
         """Draw the structures of a result of `sparsemap`.
@@ -93,7 +93,7 @@ class StructuresDisplay(Display):
         marginals: Any = None,
         y_true: Any = None,
         ax: Any = None,
-        max_structures: int | None = MAX_STRUCTURES,
+        max_structures: int = MAX_STRUCTURES,
         **names: Any,
     ) -> Self:
         """Draw structures and their probabilities, such as those of `predict_structures` for a sample.
@@ -130,7 +130,7 @@ class StructuresDisplay(Display):
         y_true: Any = None,
         *,
         ax: Any = None,
-        max_structures: int | None = MAX_STRUCTURES,
+        max_structures: int = MAX_STRUCTURES,
         **names: Any,
     ) -> Self:
         """Draw the structures that a fitted estimator selects for one sample.

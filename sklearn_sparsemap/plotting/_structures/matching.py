@@ -73,7 +73,7 @@ class MatchingDisplay(StructuresDisplay):
         rows = np.flatnonzero(structure >= 0)
         return rows, structure[rows]
 
-    def plot(self, ax: Any = None, *, max_structures: int | None = 4) -> Self:
+    def plot(self, ax: Any = None, *, max_structures: int = 4) -> Self:
         """Draw the alignments.
 
         Parameters

@@ -94,6 +94,7 @@ class PartsDisplay(StructuresDisplay):
         return array
 
     def _mix(self):
+        """Return the marginals of the mixture. All structures become masks, because only now their length is known."""
         n_parts = self._n_columns
         if n_parts is None:
             n_parts = max(len(p) if p.dtype == bool else p.max(initial=-1) + 1 for p in self.structures)
@@ -101,7 +102,7 @@ class PartsDisplay(StructuresDisplay):
         self.y_true = None if self.y_true is None else _as_mask(self.y_true, n_parts, "y_true")
         return self.weights @ np.array(self.structures, dtype=np.float64)
 
-    def plot(self, ax: Any = None, *, max_structures: int | None = 4) -> Self:
+    def plot(self, ax: Any = None, *, max_structures: int = 4) -> Self:
         """Draw the bars.
 
         Parameters

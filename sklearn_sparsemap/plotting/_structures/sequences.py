@@ -122,7 +122,7 @@ class ChainDisplay(StructuresDisplay):
         self,
         ax: Any = None,
         *,
-        max_structures: int | None = 4,
+        max_structures: int = 4,
         all_states: bool = True,
         max_steps: int | None = MAX_STEPS,
         max_lines: int | None = None,
@@ -448,7 +448,7 @@ class SegmentationDisplay(ChainDisplay):
         self,
         ax: Any = None,
         *,
-        max_structures: int | None = 4,
+        max_structures: int = 4,
         max_steps: int | None = _MAX_SPAN_STEPS,
         start: int = 0,
     ) -> Self:

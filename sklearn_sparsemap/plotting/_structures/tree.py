@@ -113,7 +113,7 @@ class TreeDisplay(StructuresDisplay, Drawing):
             return None
         return str(tree[m, 1]) if self.labels is None else self.labels[tree[m, 1]]
 
-    def plot(self, ax: Any = None, *, max_structures: int | None = 4, max_arcs: int | None = None) -> Self:
+    def plot(self, ax: Any = None, *, max_structures: int = 4, max_arcs: int | None = None) -> Self:
         """Draw the trees.
 
         Parameters

@@ -1,4 +1,7 @@
-"""The best projective tree: dynamic programming over spans (Eisner 1996)."""
+"""The best projective tree: dynamic programming over spans (Eisner 1996).
+
+`structure.py` and `labels.py` call it, and `entering.py` reads its tables.
+"""
 
 import numpy as np
 
