@@ -29,10 +29,22 @@ N_PIECES = 4
 _AT_ONCE, _ROWS_AT_ONCE = 2**16, 2**12
 
 
+def _mixed(bits):
+    """Mix 64-bit numbers in place, so that each bit changes all others (the end of SplitMix64); return them.
+
+    Round numbers differ in few bits, the highest ones, and products with random numbers would keep little of these.
+    """
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits ^= bits >> np.uint64(shift)
+        bits *= np.uint64(factor)
+    bits ^= bits >> np.uint64(31)
+    return bits
+
+
 def number_columns(rows, n_features):
     """Number the distinct columns of CSR rows in the order of their indices.
 
-    Columns are identified by a 64-bit hash: the sum over their entries of the hash of a random number of the row and
+    Columns are identified by a 64-bit hash: the sum over their entries of a mixture of a random number of the row and
     the bits of the value.
 
     Parameters
@@ -57,25 +69,15 @@ def number_columns(rows, n_features):
         entries = slice(indptr[start], indptr[stop])
         terms = np.repeat(words[start:stop], np.diff(indptr[start : stop + 1]))
         if len(rows.data):
-            terms ^= rows.data[entries].astype(np.float64, copy=False).view(np.uint64)
-            _mix(terms)
+            # Zeros have one sign.
+            values = rows.data[entries].astype(np.float64, copy=False) + 0.0
+            terms = _mixed(terms ^ values.view(np.uint64))
         np.add.at(sums, indices[entries], terms)
     counts = np.bincount(indices, minlength=n_features)
     filled = np.flatnonzero(counts)
     _, first, which = np.unique(sums[filled], return_index=True, return_inverse=True)
     patterns[filled] = np.argsort(np.argsort(first))[which]
     return patterns, counts
-
-
-def _mix(bits):
-    """Replace 64-bit integers by their hashes, in which every bit depends on all bits (the finaliser of SplitMix64).
-
-    Round numbers differ in few bits, the highest ones, and products with random numbers would keep little of these.
-    """
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        bits ^= bits >> np.uint64(shift)
-        bits *= np.uint64(factor)
-    bits ^= bits >> np.uint64(31)
 
 
 def _distinct(patterns):

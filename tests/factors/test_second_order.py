@@ -389,7 +389,7 @@ def test_features_and_structured_arrays_that_do_not_fit():
         lp_sparsemap(own, np.zeros((4, 3)), additional={"head": {"siblings": np.zeros(3)}})
     with pytest.raises(ValueError, match="weights of 2 features"):
         own.layout({"head": {"siblings": (4, 4)}})
-    with pytest.raises(ValueError, match="another graph"):
+    with pytest.raises(ValueError, match="the graph without features"):
         own.add(AtMost(u[0], 1))
     with pytest.raises(ValueError, match=r"accepts shapes .*; got 'siblings': \(3, 3\)"):
         StructureFactor(HeadAutomaton(), u[0], name="head", shapes={"siblings": (3, 3)})

@@ -22,6 +22,8 @@ _PATIENCE, _CURIOSITY = 6, 2
 # The flow is faster from this value of `_gain_of_flow`. Fitted to chains of 5 to 500 steps with 2 to 20 states: random
 # ones at scales 0.1 to 3, and sticky ones.
 _ENOUGH = 4.6
+# The flow is also faster if at least this fraction of the states has weight: scores are nearly tied.
+_SPREAD = 0.9
 _CHANGED = 1e-6  # least difference of squared norms of marginals between steps whose flows differ
 # Factor of the expected number of rounds after which the flow gives up. If it is smaller, more chains that the flow
 # would solve in time go back to the active set.
@@ -81,10 +83,10 @@ def calls_of_flow(scores, additional, dims, marginals, gap, n_calls):
         n_events += 1.0 if t > 0 and abs(norm - before) > _CHANGED else 0.0
         before = norm
     gain = _gain_of_flow(n_steps, n_states, n_on, n_events, n_calls)
-    if gain < _ENOUGH:
+    if gain < _ENOUGH and n_on < _SPREAD * n_steps * n_states:
         return np.int64((_CURIOSITY if 2.0 * n_on > n_steps * n_calls else _PATIENCE) * n_calls)
     # The more the active set would take, the more rounds the flow may take.
-    return -np.int64(_LATE * gain / _ENOUGH * _rounds_of_flow(n_steps, n_states, n_on))
+    return -np.int64(_LATE * max(gain / _ENOUGH, 1.0) * _rounds_of_flow(n_steps, n_states, n_on))
 
 
 FLOW = PolytopeSolver(
