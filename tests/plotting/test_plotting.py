@@ -972,6 +972,19 @@ def test_wrong_graphs_are_named(make, message):
         make()
 
 
+@pytest.mark.parametrize("line", ["raise ImportError('libcudart.so')", "import another_absent_library"])
+def test_errors_of_a_library_that_is_installed_are_kept(line, tmp_path, monkeypatch):
+    display = FactorGraphDisplay(flat_graph())
+    (tmp_path / "networkx.py").write_text(line)
+    for name in list(sys.modules):
+        if name.partition(".")[0] == "networkx":
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match=r"libcudart|another_absent_library") as caught:
+        display.plot()
+    assert "not installed" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("library", "make"),
     [
