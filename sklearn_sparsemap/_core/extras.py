@@ -22,13 +22,18 @@ def import_extra(module, extra, purpose):
     Raises
     ------
     ImportError
-        If it is not installed. The message has the command that installs it.
+        If it is not installed. The message has the command that installs it. Errors of a library that is installed, but
+        cannot be loaded, are not changed.
     """
     try:
         return import_module(module)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
+        library = module.partition(".")[0]
+        if error.name is not None and error.name.partition(".")[0] != library:
+            # The library is there, but one that it needs is not.
+            raise
         raise ImportError(
-            f"{purpose} needs {module.partition('.')[0]}, which is not installed; in a clone of the repository, run: "
+            f"{purpose} needs {library}, which is not installed; in a clone of the repository, run: "
             f"pip install '.[{extra}]' (or, if a package index has the package: pip install "
             f"'sklearn-sparsemap[{extra}]')"
         ) from error

@@ -95,11 +95,11 @@ class VariableArrays:
         return {name: parts[0] if len(parts) == 1 else parts for name, parts in shaped.items()}
 
     def sum_additional(self, flat):
-        """Do the same in the shapes of the scores; entries that share a score are summed."""
+        """Sum flat values of all entries into the shapes of the additional scores: the transpose of `expanded`."""
         return _nest(split_flat(self.summed(flat), self.shapes), {})
 
     def summed(self, flat):
-        """Do the same, joined like the scores: the transpose of `expanded`."""
+        """Sum flat values of all entries into joined additional scores: the transpose of `expanded`."""
         if self.expand is None:
             return flat
         if not self.mixes:
@@ -115,9 +115,11 @@ class VariableArrays:
     def join_additional(self, given):
         """Join arrays in the form of the additional scores; omitted ones are zero."""
         known = {owner for owner, _ in self.shapes}
-        unknown = sorted(set(given) - known)
+        unknown = sorted(set(given) - known, key=str)
         if unknown:
-            raise ValueError(f"no additional scores named {unknown[0]!r} were given; there are {sorted(known)}")
+            raise ValueError(
+                f"no additional scores named {unknown[0]!r} were given; there are {sorted(known, key=str)}"
+            )
         joined = [np.zeros(0)]
         for (owner, name), shape in self.shapes.items():
             value = given.get(owner, {} if name is not None else 0.0)

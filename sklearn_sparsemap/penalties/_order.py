@@ -74,7 +74,9 @@ class GroupOrder:
             if names is not None:
                 unknown = set(given) ^ set(names)
                 if unknown:
-                    raise ValueError(f"names and columns must have the same groups; they differ in {min(unknown)!r}")
+                    raise ValueError(
+                        f"names and columns must have the same groups; they differ in {min(unknown, key=str)!r}"
+                    )
                 columns = [columns[given.index(name)] for name in names]
             names = given if names is None else names
         elif names is None:

@@ -77,6 +77,16 @@ def test_samples_and_targets_go_together(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_lack_of_memory_is_not_called_damage(tmp_path, monkeypatch):
+    def load(*args, **options):
+        raise MemoryError("unable to allocate")
+
+    save_partition(tmp_path / "whole.npz", np.eye(2), ["a", "b"])
+    monkeypatch.setattr(np, "load", load)
+    with pytest.raises(MemoryError, match="unable to allocate"):
+        load_partition(tmp_path / "whole.npz")
+
+
 def test_what_is_no_such_file(tmp_path):
     np.savez(tmp_path / "other.npz", a=np.eye(2))
     (tmp_path / "text.npz").write_text("text")
