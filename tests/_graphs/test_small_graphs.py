@@ -25,7 +25,7 @@ def counted(monkeypatch):
 
 
 def results_of(graph, scores, additional=None, n_jobs=None, **options):
-    """Return two arrays for each sample: what differs in the last digit at most, and what is the same up to rounding."""
+    """Return two arrays for each sample: what may differ in the last digit, and what is the same up to rounding."""
     found = []
     for one in lp_sparsemap(graph, list(scores), additional=additional, n_jobs=n_jobs, **options):
         exact = one.marginals.ravel(), one._multipliers, [one.n_iter, one.converged]
