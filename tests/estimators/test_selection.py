@@ -79,11 +79,9 @@ def test_a_warm_path_goes_on_from_budget_to_budget(unit, budgets):
     for i, budget in enumerate(budgets):
         # Anew for each: first without a budget, then by all larger ones.
         larger = sorted((b for b in budgets if b is not None and budget is not None and b >= budget), reverse=True)
-        twin = quick()
+        twin = quick().set_params(budget_unit=unit)
         for own in [None, None, *([None] if None in budgets else []), *larger]:
-            twin.set_params(budget=own if unit == "groups" or own is None else (own, unit)).partial_fit(
-                X[:300][order], y[:300][order], classes=["a", "b", "c"]
-            )
+            twin.set_params(budget=own).partial_fit(X[:300][order], y[:300][order], classes=["a", "b", "c"])
         twin.finalize(X[:300], y[:300])
         assert_array_equal(fitted.estimators[i].coef_.toarray(), twin.coef_.toarray())
         assert fitted.scores[i] == twin.score(X[300:], y[300:])
