@@ -812,7 +812,9 @@ def test_training_goes_on_while_the_held_out_loss_falls():
             SimpleNamespace(iteration=lambda *arguments: False),
             lambda model: scores[next(epochs)], losses and (lambda model: losses[len(monitor.scores) - 1]),
         )  # fmt: skip
-        monitor.learner = SimpleNamespace(model=lambda: model, expand=lambda model: model, step_name="epoch")
+        monitor.learner = SimpleNamespace(
+            model=lambda: model, expand=lambda model: model, step_name="epoch", max_iter=100
+        )
         while not monitor.on_iteration(1.0):
             model.additional = np.full(1, len(monitor.scores) + 0.0)
         return len(monitor.scores), int(monitor.model().additional.sum())
