@@ -4,8 +4,8 @@ from importlib import import_module
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent / "sklearn_sparsemap"
-# The command, which is no module.
-collect_ignore = ["sklearn_sparsemap/compile.py"]
+# The command, which is no module, and what tests import, which may need libraries of extras.
+collect_ignore = ["sklearn_sparsemap/compile.py", "tests/cases"]
 
 
 def missing_library(module):
