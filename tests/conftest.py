@@ -70,9 +70,9 @@ def mended(monkeypatch):
 
     found, mend = [], _native.NativeSolution.replace_failed
 
-    def record(solution, compiled, batch, rows, lead):
-        found.extend(rows.tolist())
-        return mend(solution, compiled, batch, rows, lead)
+    def record(solution, compiled, batch, rows, samples, lead):
+        found.extend(samples.tolist())
+        return mend(solution, compiled, batch, rows, samples, lead)
 
     monkeypatch.setattr(_native.NativeSolution, "replace_failed", record)
     return found
