@@ -166,9 +166,8 @@ class LinearModel(ScoreModel):
         scores[:] = intercept if sparse.issparse(coef) else 0.0
         if sparse.issparse(coef):
             if coef.format != "csr":
-                used, indices = np.unique(X.indices, return_inverse=True)
+                used, X = used_columns(X)
                 coef = self.of_features(used)
-                X = sparse.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], len(used)))
             data = readonly(coef.data, coef.dtype)
             weights = Weights(data, readonly(coef.indices, np.int32), readonly(coef.indptr, np.int32))
             ones = all_ones(X.data)
@@ -213,6 +212,12 @@ def sparse_weights(features, outputs, weights, shape):
         return sparse.coo_array((weights, (features, outputs)), shape=shape)
     indptr = offsets(np.bincount(features, minlength=shape[0]))
     return sparse.csr_array((weights, outputs, indptr), shape=shape)
+
+
+def used_columns(X):
+    """Return the columns of a CSR matrix that have entries, ascending, and the matrix of these columns."""
+    used, indices = np.unique(X.indices, return_inverse=True)
+    return used, sparse.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], len(used)))
 
 
 def squared_norm(array):

@@ -8,6 +8,8 @@ from collections import namedtuple
 import numpy as np
 from scipy import sparse
 
+from .._training.score_models import used_columns
+
 # Strengths that are tried, as multiples of a usual one, the strongest first.
 PATH = 10.0 ** np.arange(2.0, -2.1, -0.5)
 # Smallest relative decrease of the held-out loss that counts as progress along a path. On bibtex the loss falls by less
@@ -47,8 +49,7 @@ def total_variance(X, weights):
         X.sum_duplicates()
     if is_sparse and X.shape[1] > _MAX_COLUMNS:
         # Most columns have no entry. The mean of each column would take more memory than the samples.
-        used, indices = np.unique(X.indices, return_inverse=True)
-        X = sparse.csr_array((X.data, indices, X.indptr), shape=(n_rows, len(used)))
+        _, X = used_columns(X)
     for start in range(0, n_rows, _ROWS):
         stop = min(start + _ROWS, n_rows)
         own = weights[start:stop]

@@ -88,7 +88,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     Other rooms see a fitted model by its face (`face.py`), which calls `_check_predict`, `_check_gibbs`, `_task`,
     `_scores`, `_read_gold` and reads `_structure` and `_learned`.
     `estimators/_learners/initial.py` calls `_check_whole`, `_check_task` and `_check_same_structure`,
-    `estimators/_state/export.py` calls `_check_whole`, and `distributed/_phases.py` sets `_learned_columns`.
+    `estimators/_state/export.py` calls `_check_whole`, and `estimators/_rounds.py` sets `_learned_columns`.
     """
 
     classes_: NDArray[Any]
