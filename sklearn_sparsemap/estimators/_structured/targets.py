@@ -230,9 +230,8 @@ class Labels(OtherStructures):
 
     def restrict(self, task, X, classes, known, scores):
         check_known_length(known, len(X))
-        filled = [[None] * n if entries is None else entries for entries, n in zip(known, X.lengths.tolist())]
         with naming(y="known"):
-            labels = flatten_labels(filled, X.lengths)
+            labels = flatten_labels(self._labels_of_rows(known, X.lengths.tolist()), X.lengths)
         codes = codes_of(labels, classes, unknown=True)
         if (codes == -1).any():
             row = int(np.argmax(codes == -1))
@@ -327,6 +326,10 @@ class LabelSequences(Labels):
         check_same_length(lengths, y)
         return codes_of(flatten_labels(y, lengths), classes, unknown=True)
 
+    def _labels_of_rows(self, known, lengths):
+        """Return a label, or None, for each row of each sample, given known entries or None for each sample."""
+        return [[None] * n if entries is None else entries for entries, n in zip(known, lengths)]
+
     def encode(self, structure, classes):
         return self._codes(structure.tolist() if hasattr(structure, "tolist") else list(structure), classes)
 
@@ -356,9 +359,8 @@ class SingleLabels(Labels):
         check_same_length(lengths, y)
         return codes_of(y.tolist(), classes)
 
-    def restrict(self, task, X, classes, known, scores):
-        check_known_length(known, len(X))
-        return super().restrict(task, X, classes, [[label] for label in known], scores)
+    def _labels_of_rows(self, known, lengths):
+        return [[label] for label in known]
 
     def encode(self, structure, classes):
         return self._codes([structure], classes)[0]
