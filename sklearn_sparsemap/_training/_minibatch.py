@@ -39,7 +39,7 @@ class MinibatchOptimizer(GradientSteps):
 
     Parameters
     ----------
-    network : Network
+    network : NetworkModel
         The initial network, which may be modified in place.
     rng : RandomState, default=None
         Source of randomness for dropout.

@@ -8,7 +8,7 @@ from scipy import sparse
 from .score_models import ScoreModel
 
 
-class Network(ScoreModel):
+class NetworkModel(ScoreModel):
     """Weights of a network, and additional scores, which are the same for all samples.
 
     Attributes
@@ -56,7 +56,7 @@ class Network(ScoreModel):
         return [*self.coefs, *self.intercepts, self.additional]
 
     def copy(self):
-        return Network([c.copy() for c in self.coefs], [b.copy() for b in self.intercepts], self.additional.copy())
+        return NetworkModel([c.copy() for c in self.coefs], [b.copy() for b in self.intercepts], self.additional.copy())
 
     def penalty(self, alpha, additional_alpha):
         """Return ``alpha / 2 * |coefs|^2 + additional_alpha / 2 * |additional|^2``."""
@@ -88,7 +88,11 @@ class Network(ScoreModel):
     @property
     def supports(self):
         # A hidden layer mixes the features.
-        return frozenset() if len(self.coefs) > 1 else frozenset({"explain"})
+        return frozenset({"partial_fit"} if len(self.coefs) > 1 else {"partial_fit", "explain"})
+
+    @property
+    def sizes(self):
+        return np.shape(self.coefs[0])[0], np.size(self.intercepts[-1]), len(self.additional)
 
     def scores(self, X, n_jobs=None):
         return self.forward(X)[0][-1]

@@ -5,6 +5,8 @@ Each other model has a file of its own, such as `_network.py`.
 Used by `_training/_group_lasso`, `_training/_online` and `estimators`.
 """
 
+from copy import copy
+
 import numpy as np
 from scipy import sparse
 
@@ -35,13 +37,33 @@ class ScoreModel:
     ----------
     additional : array of shape (n_additional,)
         Additional scores, which are the same for all samples: flat and joined as in structures/_base.py.
+    sizes : (int, int, int)
+        Numbers of features, of outputs and of additional scores. Users may assign arrays, so it checks that their
+        shapes match, and raises a ValueError otherwise.
+    dtype : dtype
+        The type of the weights.
     supports : frozenset of str
-        ``"explain"`` if scores are sums of terms of single features.
+        ``"explain"`` if scores are sums of terms of single features, ``"partial_fit"`` if training can continue from
+        the model. Whoever needs one of them raises an error that names another way.
 
     Files hold a model by the names of its attributes; see `estimators/_state/plain.py`.
     """
 
     supports = frozenset()
+
+    @property
+    def sizes(self):
+        raise NotImplementedError
+
+    @property
+    def dtype(self):
+        return self.additional.dtype
+
+    def with_additional(self, additional):
+        """Return the model with other additional scores."""
+        found = copy(self)
+        found.additional = additional
+        return found
 
     def scores(self, X, n_jobs=None):
         """Compute the scores of rows, as float64.
@@ -80,7 +102,7 @@ class LinearModel(ScoreModel):
         Additional scores, flat and joined as in structures/_base.py.
     """
 
-    supports = frozenset({"explain"})
+    supports = frozenset({"explain", "partial_fit"})
 
     def __init__(self, coef, intercept, additional):
         self.coef, self.intercept, self.additional = coef, intercept, additional

@@ -67,7 +67,7 @@ class Face(Protocol):
 
     @property
     def learned(self) -> Any:
-        """The weights: LinearModel or Network."""
+        """The weights: LinearModel or NetworkModel."""
 
     @property
     def classes(self) -> Any:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from internals import LinearModel, Network
+from internals import LinearModel, NetworkModel
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -27,8 +27,8 @@ MODELS = {
     "linear": (LinearModel(COEF, INTERCEPT, ADDITIONAL), linear, 1e-12, True),
     "sparse": (LinearModel(sparse.csr_array(COEF), INTERCEPT, ADDITIONAL), linear, 1e-12, True),
     "float32": (LinearModel(COEF, INTERCEPT, ADDITIONAL).astype(np.float32), linear, 1e-5, True),
-    "no hidden layer": (Network([COEF], [INTERCEPT], ADDITIONAL), linear, 1e-12, True),
-    "network": (Network([HIDDEN, LAST], [np.ones(5), INTERCEPT], ADDITIONAL), with_hidden_layer, 1e-12, False),
+    "no hidden layer": (NetworkModel([COEF], [INTERCEPT], ADDITIONAL), linear, 1e-12, True),
+    "network": (NetworkModel([HIDDEN, LAST], [np.ones(5), INTERCEPT], ADDITIONAL), with_hidden_layer, 1e-12, False),
 }
 
 

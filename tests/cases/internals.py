@@ -179,7 +179,7 @@ from sklearn_sparsemap.estimators._multilabel.decisions import (
     threshold_scores,
 )
 import sklearn_sparsemap.estimators._multilabel.solvers as multilabel_solvers
-from sklearn_sparsemap.estimators._multilabel.solvers import LBFGSLearner, Network, ObservedLabelSets
+from sklearn_sparsemap.estimators._multilabel.solvers import LBFGSLearner, NetworkModel, ObservedLabelSets
 
 # The strength of a penalty, alone: variances, the vertex of a parabola through losses, and the choice.
 from sklearn_sparsemap.estimators._strengths import (

@@ -66,6 +66,9 @@ NAMES = {
         LabelCalibrationDisplay LabelConfusionDisplay LabelGraphDisplay LossCurveDisplay MatchingDisplay
         MemoryCurveDisplay PartsDisplay RankingDisplay SegmentationDisplay TransitionsDisplay TreeDisplay
     """,
+    "score_models": """
+        Network Trees
+    """,
     "structures": """
         Alignment CustomStructure DependencyTree HeadAutomaton LinearChain LinearProgram Matching Path Ranking
         Segmentation SequenceBudget Simplex Structure Subset

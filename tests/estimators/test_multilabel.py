@@ -13,7 +13,7 @@ from internals import (
     Adam,
     LabelGraph,
     LabelTask,
-    Network,
+    NetworkModel,
     OneLabel,
     Tuning,
     best_threshold,
@@ -382,7 +382,7 @@ def test_gradients_of_the_whole_model_are_differences(loss, hidden, kind):
     rng = np.random.default_rng(len(hidden))
     X, graph, gold, weights = make_task(4, kind, rng)
     task = LabelTask(graph, loss, 0.8, gold, weights)
-    model = Network.initial([5, *hidden, 4], len(graph.edges), rng)
+    model = NetworkModel.initial([5, *hidden, 4], len(graph.edges), rng)
     for array in model.arrays:
         array[...] = 0.7 * rng.normal(size=array.shape)
 
@@ -806,7 +806,7 @@ def test_early_stopping_with_few_samples(data):
 def test_training_goes_on_while_the_held_out_loss_falls():
     def end(scores, losses):
         """Return after how many epochs training stops, and which epoch's model is kept."""
-        model, epochs = Network([np.zeros((1, 1))], [np.zeros(1)], np.zeros(0)), count()
+        model, epochs = NetworkModel([np.zeros((1, 1))], [np.zeros(1)], np.zeros(0)), count()
         monitor = Monitor(
             SimpleNamespace(tol=1e-3, n_iter_no_change=3, _step_size=""),
             SimpleNamespace(iteration=lambda *arguments: False),

@@ -38,8 +38,8 @@ class LabelSetClassifier(
     """Prediction by `MultilabelLPSparseMAP`.
 
     A subclass has the parameters `decision`, `threshold` and `n_jobs`. It sets `_graph` (a `LabelGraph` or `OneLabel`),
-    `_learned`, whose model is a `Network`, `_single` (whether y had one label for each sample), `_named` (whether y
-    held collections of names), `_loss`, `_sets` (`ObservedLabelSets` or None), `_rule` (the rule chosen by
+    `_learned`, whose model is a `NetworkModel`, `_single` (whether y had one label for each sample), `_named` (whether
+    y held collections of names), `_loss`, `_sets` (`ObservedLabelSets` or None), `_rule` (the rule chosen by
     ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
 
     In this folder, `data.py` and `new_labels.py` read `_single`, and `face.py` calls `_check_predict`, `_check_one`,

@@ -30,7 +30,7 @@ from ..._core.validation import (
 )
 from ..._training._label_task import LabelTask
 from ..._training._minibatch import MinibatchOptimizer
-from ..._training._network import Network
+from ..._training._network import NetworkModel
 from ...losses._labels import LABEL_LOSSES
 from .._failures import in_turn, restore_on_error
 from .._learners.epochs import partial_fit_minibatch
@@ -462,7 +462,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         if first:
             sizes = [X.values.shape[1], *(hidden or []), task.n_outputs]
             rng = check_random_state(self.random_state)
-            self._learned = FittedState(Network.initial(sizes, task.n_additional, rng))
+            self._learned = FittedState(NetworkModel.initial(sizes, task.n_additional, rng))
             self.n_iter_, self.loss_curve_ = 0, []
         if not task.weights.any():
             return None, X

@@ -29,7 +29,7 @@ _MAX_COMPARED = 1000
 class LabelInference:
     """From the weights of a model to probabilities, marginals and label sets.
 
-    The model, a `Network`, is an argument of the methods, because training compares several ones.
+    The model, a `NetworkModel`, is an argument of the methods, because training compares several ones.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ class LabelInference:
         ----------
         tuning : Tuning or None
             The comparison with the samples of the stream so far, which other threads may pickle.
-        model : Network
+        model : NetworkModel
         X, task
             The samples.
 

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from ..._core.blocks import dense
 from ..._training._minibatch import MinibatchOptimizer
-from ..._training._network import Network
+from ..._training._network import NetworkModel
 from ..._training.score_models import LinearModel
 from .._learners.epochs import OnlineLearner, make_epoch
 from .._learners.held_out import held_out_fraction
@@ -183,7 +183,7 @@ def least_gain(gains, weights):
 
 def epochs_of(estimator, X, task, hidden, rng, n_epochs=None):
     """Return the learner of a new model by Adam; `n_epochs` is its number of epochs, if it is known to be the best."""
-    network = Network.initial([X.values.shape[1], *hidden, task.n_outputs], task.n_additional, rng)
+    network = NetworkModel.initial([X.values.shape[1], *hidden, task.n_outputs], task.n_additional, rng)
     optimizer = configure(estimator, MinibatchOptimizer(network, rng), len(X))
     run_epoch = make_epoch(estimator, optimizer, task, X, rng)
     return OnlineLearner(optimizer, run_epoch, n_epochs or max_epochs(estimator), is_enough=n_epochs is not None)
@@ -437,4 +437,4 @@ def _for_epochs(task):
 
 def _as_network(model):
     """Return a linear model as a network without hidden layers."""
-    return Network([model.coef.copy()], [model.intercept.copy()], np.zeros(0))
+    return NetworkModel([model.coef.copy()], [model.intercept.copy()], np.zeros(0))

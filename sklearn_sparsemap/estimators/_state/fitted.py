@@ -29,7 +29,7 @@ class FittedState:
 
     Parameters
     ----------
-    model : LinearModel or Network, default=None
+    model : LinearModel or NetworkModel, default=None
         By default, the current model of the optimiser.
     optimizer : optimizer, default=None
         Continues the training. None after `fit`, which keeps only the model.

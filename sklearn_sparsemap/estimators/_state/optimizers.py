@@ -11,7 +11,7 @@ from ..._core.annotations import NDArray
 from ..._core.offsets import ragged_indices
 from ..._training._curve import BoundedCurve, highest_of
 from ..._training._minibatch import LinearMinibatchOptimizer, MinibatchOptimizer
-from ..._training._network import Network
+from ..._training._network import NetworkModel
 from ..._training._online.dense import FADED, N_SHRINKAGES, RATE, SINCE, SKIPPED, START, STEP, UNCONVERGED
 from ..._training._online.optimizer import RECENT, MiraOptimizer, OnlineOptimizer
 from ..._training._online.pairs import ATOM, COUNT, HEAD
@@ -217,7 +217,8 @@ def _network_optimizer_of(state, rng):
         return [part.reshape(shape).copy() for part, shape in zip(np.split(state.dense[name], ends), state.shape)]
 
     *layers, additional = arrays("weights")
-    optimizer = MinibatchOptimizer(Network(layers[: len(layers) // 2], layers[len(layers) // 2 :], additional), rng)
+    n_layers = len(layers) // 2
+    optimizer = MinibatchOptimizer(NetworkModel(layers[:n_layers], layers[n_layers:], additional), rng)
     rule, counters = optimizer.rule, state.counters
     rule.first = arrays("first")
     rule.second = arrays("second")

@@ -11,7 +11,7 @@ import numpy as np
 from ... import factors, penalties, structures
 from ..._core.plain import Form, add_form, by_constructor
 from ..._training._curve import BoundedCurve, mean_of
-from ..._training._network import Network
+from ..._training._network import NetworkModel
 from ..._training.score_models import LinearModel
 from ...factors._hierarchy import parents_of
 from ...inference._labels import LabelGraph, OneLabel
@@ -88,8 +88,9 @@ add_form("factors.Hierarchy", factors.Hierarchy, Form(factors.Hierarchy, _argume
 add_form("penalties.Groups", penalties.Groups)
 add_form("penalties.GroupOrder", penalties.GroupOrder, Form(penalties.GroupOrder, _arguments_of_order))
 add_form("penalties.GroupTree", penalties.GroupTree, Form(penalties.GroupTree, _arguments_of_tree))
-for _cls in (LinearModel, Network, LabelGraph, OneLabel):
+for _cls in (LinearModel, LabelGraph, OneLabel):
     add_form(_cls.__name__, _cls)
+add_form("Network", NetworkModel)
 # In files one name stands for both classes.
 for _cls in (Calibration, SoftmaxCalibration):
     add_form("Calibration", _cls, Form(_make_calibration, _arguments_of_calibration))
