@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self, Sequence
 from ..._core.errors import naming
+from ..._core.moments import whole
 from ..._core.validation import (
     FRACTION,
     N_JOBS,
@@ -28,10 +29,19 @@ from ...inference._batch import marginal_oracle_of
 from ...losses import LOSSES
 from ...structures import Structure
 from .._failures import in_turn, restore_on_error
+from .._learners import network  # noqa: F401, registers the learner of networks
 from .._learners.epochs import adjust_optimizer, learn_online, new_optimizer, partial_fit_minibatch
 from .._learners.held_out import check_validation, hold_out
 from .._learners.initial import check_finite_weights, weights_of_last_fit, zero_weights
 from .._learners.lbfgs import LBFGSLearner, PartialLBFGSLearner
+from .._learners.score_model import (
+    check_no_linear_parameters,
+    continues,
+    description_of,
+    initial_model,
+    new_learner,
+    stream_optimizer,
+)
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.fitted import FittedState
 from .._strengths import relative, rows_per_column, total_variance
@@ -55,6 +65,8 @@ _MAX_ITER = {"lbfgs": 1000, "online": 100}
 # recordings, which stay for many steps, depend on transitions, whose scores do not grow with the variance of the
 # features. They need a weaker penalty, as the square of the length; see `benchmarks/recordings.py`. Log losses do not.
 _PENALTY, _PERCEPTRON_PENALTY, _LOG_LOSS_PENALTY, _DENSITY = 0.15, 1.5, 0.01, 2.0
+# The usual penalty on the sum of the losses for other score models than linear ones.
+_OTHER_PENALTY = 1.0
 # Maximum of the total variance. The penalty is also that of additional scores, such as transitions, which do not grow
 # with the features.
 _MAX_VARIANCE = 100.0
@@ -290,7 +302,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     # `_partitions.py` and `distributed` call `_prepare_stream`, `_check_params` and `_configure_epoch`, the former also
     # `_iteration_limit`; `estimators/_state/fitted.py` calls `_make_optimizer`, and `penalty.py` calls `_learner`.
     _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "alpha_")
-    _readable_states = ("online", "mira", "minibatch")
+    _readable_states = ("online", "mira", "minibatch", "adam")
     _weighs_steps = True
     _step_size = "eta0"
     _former_pairs: Mapping[str, str] = {"loss": "cost", "solver": "eta0"}
@@ -322,6 +334,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         "verbose": ["verbose"],
         "batch_size": [POSITIVE_INT, None],
         "constraints": "no_validation",
+        "score_model": "no_validation",
     }
 
     alpha_: float
@@ -355,6 +368,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         constraints: Literal["bio", "bioes", "bilou", "iob1", "iob2", "ioe1", "ioe2"]
         | Sequence[tuple[Any, Any]]
         | None = None,
+        score_model: Any = "linear",
     ) -> None:
         self.structure = structure
         self.loss = loss
@@ -378,6 +392,13 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.verbose = verbose
         self.batch_size = batch_size
         self.constraints = constraints
+        self.score_model = score_model
+
+    @property
+    def score_model_(self) -> Any:
+        """The fitted score model; for an estimator of scikit-learn, the fitted estimator."""
+        self = whole(self)
+        return self._current.public
 
     @with_callbacks
     @restore_on_error
@@ -419,6 +440,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         elif self.early_stopping:
             X, gold, task, held_out = self._hold_out(structure, X, gold, task)
         if self.warm_start and hasattr(self, "_structure"):
+            self._check_score_model("warm_start=True")
             model = weights_of_last_fit(self, structure, task, X.values, classes)
             model = model.dense() if self.solver == "lbfgs" else model
         else:
@@ -431,11 +453,31 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         learner = self._learner(task, X, model, check_random_state(self.random_state))
         validate = held_out and self._validation(*held_out, learner)
         progress = Progress(self, *data, learner.max_iter)
-        monitor = self.monitor_class(self, progress, validate, watch_loss=not isinstance(learner, LBFGSLearner))
+        monitor = self.monitor_class(self, progress, validate, watch_loss=learner.watches_loss)
         monitor.run(learner)
         monitor.store()
         monitor.end()
         return self
+
+    def _description(self):
+        """Return the description of the score model; None for linear scores. It alone chooses the kind of model."""
+        given = self.score_model
+        return None if isinstance(given, str) and given == "linear" else description_of(given)
+
+    def _check_score_model(self, purpose):
+        """Raise ValueError unless the training of the fitted score model can continue with the parameters."""
+        description = self._description()
+        model = self._learned.model
+        if "partial_fit" not in model.supports:
+            raise ValueError(
+                f"{purpose} is for score_model='linear' and 'network'; the training of other score models cannot "
+                "continue; call fit of a clone"
+            )
+        if not continues(description, model):
+            raise ValueError(
+                f"score_model={self.score_model!r} differs from that of the fitted model; fit a clone, without "
+                f"{purpose}"
+            )
 
     def _set_strength(self, task, X, gold=None):
         """Set `alpha_`: the given strength, the usual one or, in `fit`, one that is chosen on held-out samples.
@@ -452,6 +494,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
                 weights = task.weights / task.weights.max()
                 repetitions = np.where(weights > 0.0, np.clip(task.weights, 1.0, _MAX_WEIGHT), 0.0)
                 n_samples = repetitions.sum()
+            if self._description() is not None:
+                self.alpha_ = float(_OTHER_PENALTY / n_samples)
+                return
             loss = LOSSES[task.loss]
             penalty = _PERCEPTRON_PENALTY if task.loss == "perceptron" else _PENALTY
             penalty /= task.length_factor**2
@@ -470,16 +515,23 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
                 self.alpha_, self.alphas_, self.held_out_losses_, _ = choose_penalty(self, task, X, gold)
 
     def _learner(self, task, X, model, rng):
-        """Return the learner of `fit`, which starts from a model; `rng` draws the order of the samples."""
-        solver = self.solver
-        if solver == "auto":
-            is_small = np.prod(model.coef.shape) <= _MAX_BATCH_WEIGHTS
-            solver = "lbfgs" if is_small and LOSSES[task.loss].argmax != "map" else "adagrad"
+        """Return the learner of `fit`, which starts from a model; `rng` draws the order of the samples.
+
+        The model is linear, except in a warm start: other kinds of score models have initial models of their own.
+        """
+        description = self._description()
         if isinstance(task, PartialTask) and LOSSES[task.loss].margin:
             raise ValueError(
                 f"y has labels of None, for which the cost of loss={task.loss!r} is not defined; use 'sparsemap', "
                 "'perceptron' or 'crf'"
             )
+        if description is not None:
+            start = {} if isinstance(model, LinearModel) else {"start": model}
+            return new_learner(description, self, task, X, rng, **start)
+        solver = self.solver
+        if solver == "auto":
+            is_small = np.prod(model.coef.shape) <= _MAX_BATCH_WEIGHTS
+            solver = "lbfgs" if is_small and LOSSES[task.loss].argmax != "map" else "adagrad"
         max_iter = self._iteration_limit(solver)
         if solver != "lbfgs":
             return learn_online(self, task, X, model, max_iter, rng)
@@ -538,9 +590,17 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         strength of the penalty needs a sample.
         """
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
+        description = self._description()
         if first:
-            self._learned = FittedState(zero_weights(task, X.values, self.solver).copy())
+            model = (
+                zero_weights(task, X.values, self.solver).copy()
+                if description is None
+                else initial_model(description, self, task, X.values)
+            )
+            self._learned = FittedState(model)
             self.n_iter_, self.loss_curve_ = 0, []
+        else:
+            self._check_score_model("partial_fit")
         self._begin(structure, classes)
         if not len(X):
             return None, X
@@ -548,16 +608,25 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         optimizer = self._learned.optimizer
         # From now on the optimiser has the weights, even if training is interrupted.
         self._learned = FittedState(
-            optimizer=self._make_optimizer() if optimizer is None else adjust_optimizer(self, optimizer)
+            optimizer=self._make_optimizer() if optimizer is None else self._adjusted(optimizer)
         )
         return task, X
 
     def _make_optimizer(self):
         """Return an optimiser that starts from the current model."""
-        return new_optimizer(self, check_finite_weights(self._learned.model))
+        description = self._description()
+        model = check_finite_weights(self._learned.model)
+        return new_optimizer(self, model) if description is None else stream_optimizer(description, self, model)
+
+    def _adjusted(self, optimizer):
+        """Apply the parameters, which may have changed, to an optimiser; return it."""
+        description = self._description()
+        if description is None:
+            return adjust_optimizer(self, optimizer)
+        return stream_optimizer(description, self, None, optimizer)
 
     def _configure_epoch(self, n_samples, number=0):
-        adjust_optimizer(self, self._learned.optimizer)
+        self._adjusted(self._learned.optimizer)
 
     def _iteration_limit(self, solver="online"):
         """Return the maximum number of iterations of a solver."""
@@ -574,6 +643,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             raise ValueError(f"loss={self.loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
         if self.solver == "mira" and self.loss != "hinge":
             raise ValueError(f"solver='mira' is for loss='hinge'; got loss={self.loss!r}")
+        if self._description() is not None:
+            check_no_linear_parameters(self)
         return structure
 
     def _hold_out(self, structure, X, gold, task):
