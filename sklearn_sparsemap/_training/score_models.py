@@ -71,6 +71,10 @@ class ScoreModel:
     def public(self):
         return self
 
+    def __repr__(self):
+        n_features, n_outputs, n_additional = self.sizes
+        return f"{type(self).__name__}(sizes=({n_features}, {n_outputs}, {n_additional}))"
+
     def with_additional(self, additional):
         """Return the model with other additional scores."""
         found = copy(self)

@@ -1,4 +1,4 @@
-"""StructuredSparseMAPClassifier: a linear model of part scores under a structure."""
+"""StructuredSparseMAPClassifier: a model of part scores under a structure."""
 
 from __future__ import annotations
 
@@ -80,11 +80,12 @@ _MAX_BATCH_WEIGHTS = 50_000
 
 
 class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassifier):
-    """Linear structured classifier, trained with a SparseMAP loss or another Fenchel-Young loss.
+    """Structured classifier, trained with a SparseMAP loss or another Fenchel-Young loss.
 
-    Scores of parts are linear in the features. The score of a structure is the sum of the scores of its parts and of
-    learned additional scores, such as the transitions of a chain. Training minimises the mean Fenchel-Young loss plus
-    ``alpha/2 |w|^2`` ([1]_, section 4). With 1-D `y` this is multiclass classification with the sparsemax loss.
+    A score model computes the scores of parts from the features; by default it is linear. The score of a structure is
+    the sum of the scores of its parts and of learned additional scores, such as the transitions of a chain. Training
+    minimises the mean Fenchel-Young loss plus ``alpha/2 |w|^2`` ([1]_, section 4). With 1-D `y` this is multiclass
+    classification with the sparsemax loss.
 
     Parameters
     ----------
@@ -113,7 +114,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         For perceptron it is ``1.5 * v / n``. For crf and margin_crf it is smaller: ``0.01 * sqrt(r / 2) * v / n``, with
         the number r of rows for each column of the features (at least 2, at most 450). ``"auto"`` chooses another
         strength if held-out samples show that it is better, and then learns from all samples, in about twice the time.
-        See the notes.
+        See the notes. For other score models than linear ones: ``1 / n``.
     solver : {"auto", "lbfgs", "adagrad", "mira"}, default="auto"
         Optimiser. ``"lbfgs"`` is exact batch optimisation, for models of up to some million weights, and for smooth
         losses: not for perceptron and hinge. ``"adagrad"`` learns online, with sparse updates and averaged weights, for
@@ -170,6 +171,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         holds forbidden pairs of labels ``(from, to)``; ``(None, label)`` forbids a label in the first step, and
         ``(label, None)`` in the last one. A warning names labels of pairs that `y` lacks. Forbidden entries of
         `transitions_`, `start_` and `end_` are -inf. True labels that violate the constraints raise a ValueError.
+    score_model : {"linear", "network", "trees", "auto"}, Network, Trees or estimator, default="linear"
+        The model of the scores of parts, for every structure and loss. A `Network` or `Trees` of
+        `sklearn_sparsemap.score_models` has parameters; ``"network"`` and ``"trees"`` have their defaults. Otherwise, a
+        classifier of scikit-learn. The parameters `solver`, `eta0`, `batch_size`, `fit_intercept` and `average` are for
+        linear scores only, as is ``alpha="auto"``. See the notes.
 
     Attributes
     ----------
@@ -180,7 +186,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         structures that are not made of labels. A CSR array if the model is large and few of its weights are nonzero:
         learned online from sparse features, with more than 16 million weights (1 million for 100 labels or more), at
         least three outputs, and a loss other than crf and margin_crf. Both forms can be assigned; `sparsify` and
-        `densify` convert one into the other.
+        `densify` convert one into the other. Only with ``score_model="linear"``, like `intercept_`.
     intercept_ : ndarray of shape (n_outputs,)
         Intercepts. All weights, and the state of the online optimisers, have the type of `X` in the first call: float32
         if all of `X` is float32, else float64. Sums over a sample, and its inference, are in float64.
@@ -195,6 +201,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Segmentations: scores of the lengths of spans. Like `transitions_` it can be assigned.
     additional_scores_ : dict of str -> ndarray
         All learned additional scores by name, including those of a `CustomStructure`.
+    score_model_ : object
+        The fitted score model; for a classifier of scikit-learn, the fitted classifier.
     alpha_ : float
         Strength of the penalty: the given, the default or the chosen one.
     alphas_ : ndarray of shape (n_alphas,)
@@ -232,6 +240,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     the fraction of wrong parts. The choice depends on the order of the samples, but not on `random_state`. With fewer
     than six samples, it is the default. With `warm_start` too, the weights start from zero, because those of the last
     fit have seen the held-out samples. `partial_fit` continues with the chosen strength.
+
+    **Score models.** A network learns by Adam on mini-batches, with the learning rate, the batch size and the number of
+    epochs of its description; `max_iter`, `tol`, `early_stopping` and `shuffle` apply as to AdaGrad. It learns from
+    streams and partitions, too. Features should have similar scales, such as those of `StandardScaler`. If `X` is
+    float32, so are its weights. For the contributions of features to its scores, see
+    `sklearn.inspection.permutation_importance`.
 
     Structured data are sequences of per-sample arrays: `X` is a list, 1-D object array, Series or `RaggedArray` of 2-D
     arrays or CSR matrices of shape (n_steps, n_features), or one 3-D array; `y` is a sequence of label sequences.
