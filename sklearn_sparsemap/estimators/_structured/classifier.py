@@ -65,7 +65,8 @@ _MAX_ITER = {"lbfgs": 1000, "online": 100}
 # recordings, which stay for many steps, depend on transitions, whose scores do not grow with the variance of the
 # features. They need a weaker penalty, as the square of the length; see `benchmarks/recordings.py`. Log losses do not.
 _PENALTY, _PERCEPTRON_PENALTY, _LOG_LOSS_PENALTY, _DENSITY = 0.15, 1.5, 0.01, 2.0
-# The usual penalty on the sum of the losses for other score models than linear ones.
+# The usual penalty on the sum of the losses for other score models than linear ones. With 0, networks lose .3 points on
+# letters; with 3 times as much they are as good.
 _OTHER_PENALTY = 1.0
 # Maximum of the total variance. The penalty is also that of additional scores, such as transitions, which do not grow
 # with the features.
