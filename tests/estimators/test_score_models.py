@@ -432,3 +432,46 @@ def test_the_gradient_of_a_network_is_that_of_the_loss(kind, loss, form):
             values.append(objective(model, task, rows, moved))
         slope = sum(float(np.vdot(g, d)) for g, d in zip(gradients, directions, strict=True))
         assert_allclose(slope, (values[0] - values[1]) / (2.0 * step), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_weights_of_absent_features_stay(form):
+    """A step is that of plain Adam for the features of the mini-batch, and nothing for all others."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 6)) * (rng.random((12, 6)) < 0.3), rng.integers(0, 3, 12)
+    X[:4, 2] = 0.0
+    model = StructuredSparseMAPClassifier(score_model=Network((5,)), random_state=0)
+    rows, _, _, task = model._training_data(model._check_params(), form(X), y)
+    network = NetworkModel.initial([6, 5, 3], 0, rng)
+    optimizers = [cls(network.copy()) for cls in (MinibatchOptimizer, Recorder)]
+    for optimizer, by_presence in zip(optimizers, (True, False), strict=True):
+        optimizer.configure(rates=(0.1, 0.1), alphas=(0.2, 0.2), batch_size=4, n_jobs=2, by_presence=by_presence)
+    optimizer, recorder = optimizers
+    first, second = np.zeros((2, 6, 5))
+    for step in range(1, 4):
+        recorder.network = optimizer.network.copy()
+        before = optimizer.network.coefs[0].copy()
+        chosen = np.arange(4 * step - 4, 4 * step)
+        optimizer.epoch(task, rows, chosen)
+        recorder.epoch(task, rows, chosen)
+        found = recorder.gradients[0]
+        g = (found[0].T @ found[1] if isinstance(found, tuple) else found) + 0.2 * before
+        is_there = X[chosen].any(axis=0)
+        first[is_there] = 0.9 * first[is_there] + 0.1 * g[is_there]
+        second[is_there] = 0.999 * second[is_there] + 0.001 * g[is_there] ** 2
+        scaled = first / (1 - 0.9**step) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
+        expected = np.where(is_there[:, None], before - 0.1 * scaled, before)
+        assert_allclose(optimizer.network.coefs[0], expected, rtol=1e-10)
+    assert not X[:4].any(axis=0).all()
+
+
+def test_sparse_and_dense_features_that_are_often_zero_give_one_network():
+    X, y = data_of("chain")
+    X = [np.hstack([x, np.eye(30)[np.arange(7 * i, 7 * i + len(x)) % 30]]) for i, x in enumerate(X)]
+    # The inference of this loss is exact.
+    options = {"loss": "crf", "score_model": Network((8,), batch_size=4, max_iter=5), "random_state": 0}
+    models = [StructuredSparseMAPClassifier("chain", **options) for _ in range(2)]
+    fitted(models[0], X, y)
+    fitted(models[1], [sparse.csr_array(x) for x in X], y)
+    scores = [np.concatenate(model.decision_function(X)) for model in models]
+    assert_allclose(scores[0], scores[1], atol=1e-8)
