@@ -6,12 +6,14 @@ import importlib
 import inspect
 import logging
 import re
+import tomllib
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 from _chart import decision_chart
 
-REPOSITORY = "https://github.com/sklearn-sparsemap/sklearn-sparsemap"
+ROOT = Path(__file__).parent.parent
+REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
 PACKAGE = "sklearn_sparsemap"
 
 _NOT_CALLED_BY_USERS = {
