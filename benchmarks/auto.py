@@ -2,9 +2,10 @@
 
     python benchmarks/auto.py
 
-CPU microseconds a sample, the least of some rounds in which the solvers take turns. Cases: chains, matchings and trees
-of several sizes, by the scale of random normal scores; batches of 1, 60 and 1,000 samples of mixed sizes; and scores of
-trained models for held-out samples: taggers of recipes, a tagger of noisy recordings, and an assignment. The marginals of all solvers must be equal. The last column should be at most 1.15.
+CPU microseconds a sample, the least of some rounds in which the solvers take turns. Cases: chains, matchings and
+trees of several sizes, by the scale of random normal scores; batches of 1, 60 and 1,000 samples of mixed sizes; and
+scores of trained models for held-out samples: taggers of recipes, a tagger of noisy recordings, and an assignment.
+The marginals of all solvers must be equal. The last column should be at most 1.15.
 """
 
 import argparse
