@@ -116,6 +116,8 @@ def learned(model, X):
     """Return all that a user sees of a fitted model: public attributes, predictions and marginals."""
     names = [name for name in dir(model) if name.endswith("_") and not name.startswith("_") and name[-2] != "_"]
     found = {name: plain(getattr(model, name, None)) for name in names}
+    if "score_model_" in found:
+        found["score_model_"] = plain(model.score_model_.arrays)
     for method in ("predict", "predict_marginals", "predict_values"):
         if hasattr(model, method):
             found[method] = plain(getattr(model, method)(X))
