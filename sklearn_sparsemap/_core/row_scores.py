@@ -34,8 +34,8 @@ class RowScores:
         The scores of outputs that no estimator scores.
     single : bool
         Whether each row has exactly one of the labels. Scores are then log-probabilities, else log-odds, of
-        probabilities that are bounded by `SMALLEST`. They are the values of `decision_function` if there are no probabilities, and the
-        predictions of a regressor.
+        probabilities that are bounded by `SMALLEST`. They are the values of `decision_function` if there are no
+        probabilities, and the predictions of a regressor.
     """
 
     def __init__(self, members, constants, single):
@@ -109,8 +109,8 @@ class RowEstimator:
         Names of the labels, for weights of classes and for the classes of a fitted estimator.
     single : bool
         Whether each row has exactly one of the labels.
-    rng : RandomState
-        Gives a seed to each clone that has the parameter `random_state`, unless it is set.
+    rng : RandomState or None
+        Gives a seed to each clone that has the parameter `random_state`, unless it is set. With None, none is set.
     n_jobs : int, default=None
         Value of the parameter `n_jobs` of clones that have it, unless it is set.
 
@@ -203,7 +203,7 @@ class RowEstimator:
         changed = {}
         for name, value in sorted(found.get_params().items()):
             parameter = name.rpartition("__")[2]
-            if parameter == "random_state" and value is None:
+            if parameter == "random_state" and value is None and self.rng is not None:
                 changed[name] = int(self.rng.randint(2**31 - 1))
             elif parameter == "n_jobs" and value is None and self.n_jobs is not None:
                 changed[name] = self.n_jobs
@@ -229,8 +229,8 @@ class RowEstimator:
             outputs = np.array([position[name] for name in names])
         elif n_outputs == 1 and classes is not None and list(classes) not in ([0, 1], [-1, 1]):
             raise ValueError(
-                f"the fitted {type(self.estimator.estimator).__name__} must have the classes 0 and 1, for parts that are "
-                f"in the structure or not; it has {np.asarray(classes).tolist()}"
+                f"the fitted {type(self.estimator.estimator).__name__} must have the classes 0 and 1, for parts "
+                f"outside and inside the structure; it has {np.asarray(classes).tolist()}"
             )
         return RowScores([(self.estimator, outputs)], np.zeros(n_outputs), self._one_of)
 
@@ -286,4 +286,5 @@ def _failed_on_rows(estimator):
     except Exception as error:
         if isinstance(error, MemoryError):
             raise
-        raise ValueError(f"{estimator!r} fails on the rows of X: {error}") from error
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{estimator!r} fails on the rows of X: {error}") from error
