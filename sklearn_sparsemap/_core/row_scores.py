@@ -219,12 +219,11 @@ class RowEstimator:
         if self._one_of and classes is not None:
             position = {label: i for i, label in enumerate(self.labels.tolist())}
             names = np.asarray(classes).tolist()
-            unknown = [name for name in names if name not in position]
-            missing = [name for name in position if name not in names]
-            if unknown or missing:
+            differing = sorted(map(repr, set(names) ^ set(position)))
+            if differing:
                 raise ValueError(
-                    f"the fitted {type(self.estimator.estimator).__name__} has other classes than y: only the former "
-                    f"has {first_of(unknown)}, and only y has {first_of(missing)}; fit it on the same labels"
+                    f"the fitted {type(self.estimator.estimator).__name__} must have the labels of y as its classes; "
+                    f"only one of the two has {first_of(differing)}; fit it on the same labels"
                 )
             outputs = np.array([position[name] for name in names])
         elif n_outputs == 1 and classes is not None and list(classes) not in ([0, 1], [-1, 1]):
@@ -284,7 +283,7 @@ def _failed_on_rows(estimator):
     try:
         yield
     except Exception as error:
-        if isinstance(error, MemoryError):
+        if isinstance(error, MemoryError | Warning):
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{estimator!r} fails on the rows of X: {error}") from error
+        raise kind(f"{type(estimator).__name__} fails on the rows of X: {error}") from error

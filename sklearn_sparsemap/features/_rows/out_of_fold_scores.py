@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn import get_config
 from sklearn.base import MetaEstimatorMixin
 from sklearn.model_selection import check_cv
-from sklearn.utils import column_or_1d, get_tags
+from sklearn.utils import check_consistent_length, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -24,7 +24,7 @@ from ..._core.ordering import sorted_set
 from ..._core.ragged import RaggedArray
 from ..._core.row_scores import RowEstimator, out_of_fold_scores
 from ..._core.tables import column_names
-from ..._core.validation import check_matrix, check_same_length, is_missing, name_array
+from ..._core.validation import check_matrix, is_missing, name_array
 from .on_rows import SampleRows
 from .output import RaggedTransformer
 
@@ -212,6 +212,8 @@ class OutOfFoldScores(MetaEstimatorMixin, RaggedTransformer, auto_wrap_output_ke
         if not isinstance(y, Sized) and hasattr(y, "__array__"):
             y = np.asarray(y)
         rows = self._read(X, reset=True, y=y)
+        if self.passthrough and not _are_numbers(rows.values):
+            raise ValueError("passthrough=True is for samples of numbers; join other columns by RowUnion")
         gold, single, self.classes_ = (_labels_of_rows if rows.is_ragged else _labels_of_samples)(y, rows)
         estimator = RowEstimator(self.estimator, self.classes_, single, None)
         self._is_frozen = estimator.is_frozen
@@ -226,7 +228,7 @@ class OutOfFoldScores(MetaEstimatorMixin, RaggedTransformer, auto_wrap_output_ke
             X = np.asarray(X)
         rows = _SequenceRows(X) if _are_sequences(X) else _FlatRows(X)
         if y is not None:
-            check_same_length(rows.indptr[:-1], y)
+            check_consistent_length(rows.indptr[:-1], y)
         if hasattr(rows.values, "shape"):
             validate_data(self, rows.values, reset=reset, skip_check_array=True)
         return rows
@@ -254,8 +256,6 @@ class OutOfFoldScores(MetaEstimatorMixin, RaggedTransformer, auto_wrap_output_ke
         """Return scores of rows in the form of the samples."""
         values = scores
         if self.passthrough:
-            if not _are_numbers(rows.values):
-                raise ValueError("passthrough=True is for samples of numbers; join other columns by RowUnion")
             if sparse.issparse(rows.values):
                 values = sparse.csr_array(sparse.hstack([scores, rows.values], format="csr"))
             else:
