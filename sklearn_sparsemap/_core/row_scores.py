@@ -1,7 +1,7 @@
 """Scores of rows by classifiers and regressors of scikit-learn's kind.
 
 A row has some of the labels, or exactly one of them. Gold is an array of shape (n_rows, n_labels) with 1 for the labels
-of a row, 0 for the others, and NaN if unknown.
+of a row, 0 for the others, and NaN if unknown. Regressors learn other numbers, too.
 
 Used by `_training`, `estimators/_learners` and `features/_rows`.
 """
@@ -148,6 +148,11 @@ class RowEstimator:
         """
         if self.is_frozen:
             return self._fitted_before()
+        if not self._predicts_numbers and (gold > 1.0).any():
+            raise ValueError(
+                f"{type(self.estimator).__name__} learns whether a part is in a structure, but these structures have "
+                "parts several times, as rankings do; pass a regressor"
+            )
         return self._fit_labels(X, gold, weights) if self._one_of else self._fit_indicators(X, gold, weights)
 
     def _fit_labels(self, X, gold, weights):
@@ -164,14 +169,14 @@ class RowEstimator:
 
     def _fit_indicators(self, X, gold, weights):
         """Fit one clone to the indicators of the labels that vary, if it takes several, else one for each."""
-        gold = np.where(weights[:, None] > 0.0, gold, np.nan)
-        known = ~np.isnan(gold)
-        n_known = known.sum(axis=0)
-        n_there = (gold == 1.0).sum(axis=0)
-        lowest, highest = (0.0, 1.0) if self._predicts_numbers else (_RARE, -_RARE)
-        constants = np.where(n_there > 0, highest, lowest)
-        outputs = np.flatnonzero((n_there > 0) & (n_there < n_known))
+        known = ~np.isnan(gold) & (weights > 0.0)[:, None]
+        lowest = np.where(known, gold, np.inf).min(axis=0)
+        highest = np.where(known, gold, -np.inf).max(axis=0)
+        outputs = np.flatnonzero(lowest < highest)
         kind = float if self._predicts_numbers else int
+        constants = np.where(known.any(axis=0), highest, 0.0)
+        if not self._predicts_numbers:
+            constants = np.where(constants > 0.0, -_RARE, _RARE)
         rows = np.flatnonzero(known.any(axis=1))
         if len(outputs) > 1 and known[rows].all() and _takes_several(self.estimator, self._predicts_numbers):
             fitted = self._fit_one(X, rows, gold[np.ix_(rows, outputs)].astype(kind), weights)

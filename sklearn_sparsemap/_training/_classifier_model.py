@@ -54,6 +54,16 @@ class ClassifierModel(ScoreModel):
         """The fitted estimators: one, or one for each output; none if rows do not differ in their labels."""
         return [estimator for estimator, _ in self.fitted.members]
 
+    @property
+    def arrays(self):
+        return [np.array([self.scale]), self.bias, self.additional]
+
+    @property
+    def public(self):
+        """The attribute `score_model_` of an estimator: the fitted estimator, or a list of one for each output."""
+        found = self.estimators
+        return found[0] if len(found) == 1 else found
+
     def scores(self, X, n_jobs=None):
         """Compute the scores of rows; see `ScoreModel`. The estimators have a number of threads of their own."""
         return self.scaled(self.fitted.scores(X))

@@ -194,9 +194,8 @@ class StructureTask(Task):
     def gold_rows(self):
         slots, slot_ptr, *_ = self.gold
         parts = slots + np.repeat(self.row_ptr[:-1] * self.n_outputs, np.diff(slot_ptr))
-        gold = np.zeros(self.row_ptr[-1] * self.n_outputs)
-        gold[parts[slots >= 0]] = 1.0
-        return gold.reshape(-1, self.n_outputs), self.structure.labelled
+        counts = np.bincount(parts[slots >= 0], minlength=self.row_ptr[-1] * self.n_outputs)
+        return counts.astype(np.float64).reshape(-1, self.n_outputs), self.structure.labelled
 
     @property
     def row_weights(self):

@@ -122,7 +122,8 @@ class Task:
         Returns
         -------
         gold : array of shape (n_rows, n_outputs)
-            1 for the parts of the gold structures, 0 for others, NaN if unknown.
+            1 for the parts of the gold structures, 0 for others, NaN if unknown. A part that a structure has several
+            times has this number.
         single : bool
             Whether each row has exactly one part, by the kind of the structures.
         """

@@ -110,6 +110,8 @@ class OutOfFoldLearner(Learner):
         Whether biases are learned.
     """
 
+    watches_loss = False
+
     def __init__(self, task, scores, model, *, alpha, tol, max_iter, n_jobs, fit_intercept):
         if task.has_kinks:
             # Near a kink exact inference is slow.
