@@ -50,7 +50,8 @@ def folds_of_rows(row_ptr, words, gold, n_folds):
     """
     n_samples = len(row_ptr) - 1
     sample_of = np.repeat(np.arange(n_samples), np.diff(row_ptr))
-    n_groups, group_of_sample = n_samples, np.arange(n_samples)
+    n_groups = n_samples
+    group_of_sample = np.arange(n_samples)
     if words is not None:
         n_groups, group_of_sample = _joined(sample_of, words, n_samples)
         largest = np.bincount(group_of_sample[sample_of], minlength=1).max()
