@@ -286,6 +286,16 @@ class StructureTask(Task):
             found.step_weights = RaggedArray(self.step_weights, self.row_ptr)[samples].values
         return found
 
+    def gold_rows(self):
+        slots, slot_ptr, *_ = self.gold
+        parts = slots + np.repeat(self.row_ptr[:-1] * self.n_outputs, np.diff(slot_ptr))
+        counts = np.bincount(parts[slots >= 0], minlength=self.row_ptr[-1] * self.n_outputs)
+        return counts.astype(np.float64).reshape(-1, self.n_outputs), self.structure.labelled
+
+    @property
+    def row_weights(self):
+        return super().row_weights if self.step_weights is None else super().row_weights * self.step_weights
+
     @property
     def targets(self):
         """The targets, in the form that kernels take."""
