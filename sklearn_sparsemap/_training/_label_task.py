@@ -54,6 +54,10 @@ class LabelTask(Task):
         # jumps.
         return self.loss == "hinge" or (self.loss == "sparsemap" and len(self.graph.edges) > 0)
 
+    @property
+    def _is_gibbs(self):
+        return self.loss == "logistic"
+
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         weights = self.weights / self.weights.sum() if mean else self.weights
         losses = np.empty(len(scores))

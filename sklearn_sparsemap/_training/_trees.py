@@ -6,22 +6,19 @@ Used by `estimators`.
 """
 
 from collections import namedtuple
-from functools import singledispatch
 
 import numpy as np
 from numba import types
 from scipy import sparse
-from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
-from sklearn.tree import BaseDecisionTree
 
 from .._core.jit import FLOATS, FLOATS_2D, FLOATS_2D_OUT, FLOATS_32, INTS, PARTS, by_address, entry, readonly
 from .._core.threads import over_ranges
 from .._numerics.cholesky import add_scaled
 from .score_models import ScoreModel
 
-# Trees in flat arrays. Node i asks whether column feature[i] of a row is at most threshold[i]; children[2 i] is the next
-# node if it is, and children[2 i + 1] if it is not. If feature[i] is -1, node i is a leaf, and children[2 i] is its row
-# of `values`. Tree t begins at node roots[t].
+# Trees in flat arrays. Node i asks whether column feature[i] of a row is at most threshold[i]. If so, the next node is
+# children[2 i], otherwise children[2 i + 1]. A leaf has -1 in place of a column, and children[2 i] is its row of
+# `values`. Tree t begins at node roots[t].
 Trees = namedtuple("Trees", ["feature", "threshold", "children", "values", "roots"])
 TREES = by_address([PARTS, FLOATS, PARTS, FLOATS_2D, INTS], Trees)
 
@@ -92,20 +89,21 @@ class TreesModel(ScoreModel):
         self.check()
 
     @classmethod
-    def join(cls, trees, base, additional, n_features):
-        """Join trees, each an `OwnTree`, in a model."""
-        n_nodes = np.cumsum([0, *(len(tree.feature) for tree in trees)])
-        n_leaves = np.cumsum([0, *(len(tree.values) for tree in trees)])
+    def sum_of(cls, parts, base, additional, n_features):
+        """Return a model with the trees of other models, or with single trees, each an `OwnTree`."""
+        n_nodes = np.cumsum([0, *(len(part.feature) for part in parts)])
+        n_leaves = np.cumsum([0, *(len(part.values) for part in parts)])
         children = [
-            tree.children + np.where(tree.feature[:, None] < 0, leaf, node)
-            for tree, node, leaf in zip(trees, n_nodes[:-1], n_leaves[:-1])
+            part.children + np.where(part.feature[:, None] < 0, leaf, node)
+            for part, node, leaf in zip(parts, n_nodes[:-1], n_leaves[:-1])
         ]
+        roots = [part.roots + node for part, node in zip(parts, n_nodes[:-1])]
         return cls(
-            np.concatenate([np.zeros(0, np.int32), *(tree.feature for tree in trees)]),
-            np.concatenate([np.zeros(0), *(tree.threshold for tree in trees)]),
+            np.concatenate([np.zeros(0, np.int32), *(part.feature for part in parts)]),
+            np.concatenate([np.zeros(0), *(part.threshold for part in parts)]),
             np.concatenate([np.zeros((0, 2), np.int32), *children]).astype(np.int32),
-            np.concatenate([np.zeros((0, len(base))), *(tree.values for tree in trees)]),
-            n_nodes[:-1].astype(np.int64),
+            np.concatenate([np.zeros((0, len(base))), *(part.values for part in parts)]),
+            np.concatenate([np.zeros(0, np.int64), *roots]),
             base,
             additional,
             n_features,
@@ -218,6 +216,13 @@ class RegressorsModel(ScoreModel):
         self.regressors, self.rates, self.base = regressors, rates, base
         self.additional, self.n_features = additional, n_features
 
+    @classmethod
+    def sum_of(cls, parts, base, additional, n_features):
+        """Return a model with the regressors of other models."""
+        regressors = [regressor for part in parts for regressor in part.regressors]
+        rates = [rate for part in parts for rate in part.rates]
+        return cls(regressors, rates, base, additional, n_features)
+
     @property
     def sizes(self):
         return self.n_features, len(self.base), len(self.additional)
@@ -239,24 +244,19 @@ def predictions_of(regressor, X, n_outputs):
     return np.asarray(regressor.predict(X), np.float64).reshape(X.shape[0], n_outputs)
 
 
-# A tree alone: the arrays of `Trees`, with `children` of shape (n_nodes, 2), and one tree in place of `roots`. `nodes`
-# are the numbers of its leaves among its nodes.
-OwnTree = namedtuple("OwnTree", ["feature", "threshold", "children", "values", "nodes"])
+# A tree alone: the arrays of `TreesModel`.
+OwnTree = namedtuple("OwnTree", ["feature", "threshold", "children", "values", "roots"])
 
 
-@singledispatch
 def trees_of(regressor):
     """Return the trees of a fitted regressor, whose mean it predicts, or None if it is not made of trees."""
+    # scikit-learn's trees are imported by those who boost.
+    from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
+    from sklearn.tree import BaseDecisionTree
 
-
-@trees_of.register
-def _(regressor: BaseDecisionTree):
-    return [regressor]
-
-
-@trees_of.register
-def _(regressor: RandomForestRegressor | ExtraTreesRegressor):
-    return regressor.estimators_
+    if isinstance(regressor, BaseDecisionTree):
+        return [regressor]
+    return regressor.estimators_ if isinstance(regressor, RandomForestRegressor | ExtraTreesRegressor) else None
 
 
 def own_tree(tree, factor, values=None):
@@ -279,7 +279,7 @@ def own_tree(tree, factor, values=None):
     own = (found.value[:, :, 0] if values is None else values)[nodes]
     feature = np.where(is_leaf, -1, found.feature)
     threshold = np.where(is_leaf, 0.0, found.threshold)
-    return OwnTree(feature.astype(np.int32), threshold, children.astype(np.int32), factor * own, nodes)
+    return OwnTree(feature.astype(np.int32), threshold, children.astype(np.int32), factor * own, np.zeros(1, np.int64))
 
 
 def used_columns_of(feature):
