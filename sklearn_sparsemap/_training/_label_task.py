@@ -55,7 +55,7 @@ class LabelTask(Task):
         return self.loss == "hinge" or (self.loss == "sparsemap" and len(self.graph.edges) > 0)
 
     @property
-    def _is_gibbs(self):
+    def is_gibbs(self):
         return self.loss == "logistic"
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):

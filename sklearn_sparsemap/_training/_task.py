@@ -79,7 +79,7 @@ class Task:
         return np.repeat(self.weights, np.diff(self.row_ptr))
 
     @property
-    def _is_gibbs(self):
+    def is_gibbs(self):
         """Whether marginals are those of a Gibbs distribution."""
         return LOSSES[self.loss].argmax == "gibbs"
 
@@ -92,7 +92,7 @@ class Task:
         """
         weights = self.row_weights[:, None]
         sizes = np.abs(residuals)
-        if self._is_gibbs:
+        if self.is_gibbs:
             # Weights of zero have residuals of zero.
             return np.maximum(sizes * (1.0 - sizes / np.where(weights > 0.0, weights, 1.0)), 0.0) / self.temperature
         return weights * (sizes > _ZERO * weights) / self.temperature

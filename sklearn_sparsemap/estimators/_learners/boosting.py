@@ -226,8 +226,14 @@ def with_seed(regressor, seed):
 
 
 def scores_without_features(task, alpha, n_jobs):
-    """Return about the best model whose scores do not depend on features: intercepts and additional scores."""
+    """Return about the best model whose scores do not depend on features: intercepts and additional scores.
+
+    It is zero unless marginals are those of a Gibbs distribution. SparseMAP has sparse marginals near zero scores, and
+    its fit without features is as hard as a whole fit, because many structures tie.
+    """
     zeros = LinearModel.zeros(0, task.n_outputs, task.n_additional)
+    if not task.is_gibbs:
+        return zeros
     X = RaggedArray(np.zeros((int(task.row_ptr[-1]), 0)), task.row_ptr)
     learner = LBFGSLearner(task, X, zeros, alpha=alpha, tol=_START_TOL, max_iter=_START_MAX_ITER, n_jobs=n_jobs)
     learner.run(lambda loss: False)
