@@ -70,7 +70,10 @@ def naive_boosting(trees, task, X, base, additional, alpha, seeds):
     row_weights = np.concatenate([[w] * n for w, n in zip(task.weights, np.diff(task.row_ptr), strict=True)])
     T = task.temperature
     total = task.weights.sum()
-    rounds, squares, losses = [], None, []
+    rounds, losses = [], []
+    lengths = [0.02 * T] * len(additional)
+    before = [0.0] * len(additional)
+    additional = additional.copy()
 
     def predict(rows):
         scores = np.array([base] * len(rows))
@@ -105,9 +108,15 @@ def naive_boosting(trees, task, X, base, additional, alpha, seeds):
                 own[j] = min(max(up / down, -8.0 * T), 8.0 * T)
             values[leaf] = own
         rounds.append((tree, values))
-        squares = slope**2 if squares is None else 0.9 * squares + 0.1 * slope**2
-        additional = additional - 0.5 * trees.learning_rate * T * slope / (np.sqrt(squares) + 1e-3)
-        # Inference is as accurate as in boosting.
-        task.accuracy = max(0.02 * loss / total, 1e-10)
+        for k, own in enumerate(slope):
+            if own * before[k] > 0.0:
+                lengths[k] = min(1.2 * lengths[k], 0.5 * T)
+            if own * before[k] < 0.0:
+                lengths[k] = max(0.5 * lengths[k], 1e-6 * T)
+                own = 0.0
+            additional[k] -= np.sign(own) * lengths[k]
+            before[k] = own
+        # After the first one, inference in boosting is a little less accurate.
+        task.accuracy = 1e-10
     gradient()
     return predict, additional, losses

@@ -1,12 +1,13 @@
 """Boosted trees as the score model of a task: gradient boosting for Fenchel-Young losses.
 
 Each round fits one regressor with several outputs to the negative gradient of the loss in the scores of all rows, which
-is gold minus marginals. The leaves of trees take a Newton step for each output. Between rounds, the additional scores
-of the structure take a step of gradient descent.
+is gold minus marginals. The leaves of trees take a Newton step for each output. In each round, the additional scores of
+the structure take a step against the signs of their gradient, whose lengths adapt to it.
 
 References: Dietterich, Ashenfelter and Bulatov, Training Conditional Random Fields via Gradient Tree Boosting. ICML
 2004. Friedman, Greedy Function Approximation: A Gradient Boosting Machine. Annals of Statistics 29, 2001. Blondel,
-Martins and Niculae, Learning with Fenchel-Young Losses. JMLR 21, 2020.
+Martins and Niculae, Learning with Fenchel-Young Losses. JMLR 21, 2020. Riedmiller and Braun, A Direct Adaptive Method
+for Faster Backpropagation Learning: The RPROP Algorithm. ICNN 1993.
 
 Used by `estimators`.
 """
@@ -40,9 +41,9 @@ _LONGEST = 8.0
 _SHORTEST_STEP, _LONGEST_STEP = 0.1, 20.0
 # Duality gap of inference, as a fraction of the mean loss, and its minimum.
 _ROUGH, _MOST_ACCURATE = 0.02, 1e-10
-# Step of additional scores in units of the learning rate and the temperature, decay of the mean of their squared
-# gradients, and gradient at which steps become shorter.
-_ADDITIONAL_STEP, _DECAY, _SMALL_GRADIENT = 0.5, 0.9, 1e-3
+# Additional scores: factors of the length of a step after gradients of equal and of different signs, the bounds of this
+# length, and the first length, in units of the temperature. The factors are those of Riedmiller and Braun.
+_GROWTH, _SHRINKING, _LENGTHS, _FIRST_LENGTH = 1.2, 0.5, (1e-6, 0.5), 0.02
 # Tolerance and maximum number of iterations of the scores without features, with which boosting starts.
 _START_TOL, _START_MAX_ITER = 1e-3, 50
 # Number of folds if there are fewer than `_FEW` samples; the fraction of the samples that are held out otherwise; and
@@ -51,6 +52,36 @@ _FOLDS, _FEW, _HELD_OUT, _LEAST = 3, 1000, 0.2, 10
 # Number of rounds without progress of the held-out loss after which boosting ends, times the learning rate; and its
 # bounds.
 _PATIENCE, _PATIENCE_BOUNDS = 2.0, (5, 50)
+
+
+class _State(NamedTuple):
+    """A model of boosting, as `Booster` describes it, with the gradient of its loss.
+
+    Attributes
+    ----------
+    stages : tuple of ScoreModel
+        The models of the rounds.
+    scores, additional, loss, unconverged
+        See `Booster`.
+    lengths : array of shape (n_additional,)
+        Lengths of the last steps of the additional scores.
+    slope_before : array of shape (n_additional,)
+        Gradient of the round before, with zeros for scores that have not moved.
+    residuals : array of shape (n_rows, n_outputs)
+        Gradient with respect to the scores, of the sum of the losses.
+    slope : array of shape (n_additional,)
+        Gradient with respect to the additional scores.
+    """
+
+    stages: tuple
+    scores: np.ndarray
+    additional: np.ndarray
+    lengths: np.ndarray
+    slope_before: np.ndarray
+    loss: float
+    residuals: np.ndarray
+    slope: np.ndarray
+    unconverged: int
 
 
 class Booster:
@@ -90,29 +121,44 @@ class Booster:
         # scikit-learn fits sparse columns, and applies trees to sparse rows.
         self._columns = sparse.csc_matrix(self._narrow) if sparse.issparse(X) else self._narrow
         start = scores_without_features(self.task, alpha, n_jobs)
-        self.base, self.additional = start.intercept, start.additional
-        self.scores = np.tile(self.base, (X.shape[0], 1))
-        self._squares = np.zeros_like(self.additional)
-        self._stages = []
-        self._evaluate()
+        self.base = start.intercept
+        scores = np.tile(self.base, (X.shape[0], 1))
+        lengths = np.full_like(start.additional, _FIRST_LENGTH * task.temperature)
+        self._state = self._evaluate((), scores, start.additional, lengths, np.zeros_like(lengths))
+
+    @property
+    def loss(self):
+        return self._state.loss
+
+    @property
+    def scores(self):
+        return self._state.scores
+
+    @property
+    def additional(self):
+        return self._state.additional
 
     @property
     def n_rounds(self):
-        return len(self._stages)
+        return len(self._state.stages)
 
-    def _evaluate(self):
-        """Compute the loss of the current model, and its gradient."""
-        loss, self._residuals, joined, self.unconverged = self.task.loss_gradient(
-            self.scores.copy(), self.additional, self.n_jobs
-        )
+    @property
+    def unconverged(self):
+        return self._state.unconverged
+
+    def _evaluate(self, stages, scores, additional, lengths, slope_before):
+        """Return the state of a model, with its loss and its gradient."""
+        loss, residuals, joined, unconverged = self.task.loss_gradient(scores.copy(), additional, self.n_jobs)
         loss = float(loss / self._total)
-        self.loss = loss + 0.5 * self.alpha * float(self.additional @ self.additional)
-        self._slope = joined / self._total + self.alpha * self.additional
         # Later losses are lower, so inference becomes more accurate.
         self.task.accuracy = max(_ROUGH * loss, _MOST_ACCURATE)
+        loss += 0.5 * self.alpha * float(additional @ additional)
+        slope = joined / self._total + self.alpha * additional
+        return _State(stages, scores, additional, lengths, slope_before, loss, residuals, slope, unconverged)
 
     def step(self):
         """Take a round; return its model, whose scores are added to those of the earlier rounds."""
+        state = self._state
         regressor = self._fit_regressor()
         found = trees_of(regressor)
         rate = self.trees.learning_rate
@@ -123,17 +169,16 @@ class Booster:
         else:
             own = [own_tree(tree, rate / len(found), self._leaf_values(tree)) for tree in found]
             stage = TreesModel.sum_of(own, *zeros, self.X.shape[1])
-        scores = self.scores + stage.scores(self.X, self.n_jobs)
-        self._move_additional()
-        self.scores = scores
-        self._stages.append(stage)
-        self._evaluate()
+        scores = state.scores + stage.scores(self.X, self.n_jobs)
+        # An interrupted round changes nothing.
+        self._state = self._evaluate((*state.stages, stage), scores, *self._move_additional())
         return stage
 
     def model(self):
         """Return the current model."""
-        kind = type(self._stages[0]) if self._stages else TreesModel
-        return kind.sum_of(self._stages, self.base.copy(), self.additional.copy(), self.X.shape[1])
+        stages = self._state.stages
+        kind = type(stages[0]) if stages else TreesModel
+        return kind.sum_of(stages, self.base.copy(), self.additional.copy(), self.X.shape[1])
 
     def _fit_regressor(self):
         """Return a regressor that is fitted to the negative gradient of the rows."""
@@ -141,7 +186,7 @@ class Booster:
         if len(rows) > _MAX_ROWS:
             rows = np.sort(self.rng.choice(rows, _MAX_ROWS, replace=False))
         # The gradients are multiplied by the weights of their rows.
-        targets = -self._residuals[rows] / weights[rows, None]
+        targets = -self._state.residuals[rows] / weights[rows, None]
         given = self.trees.estimator
         seed = self.rng.randint(2**31 - 1)
         if given is None:
@@ -167,7 +212,7 @@ class Booster:
             return regressor.fit(self.X[rows], targets, **options)
         except ValueError as error:
             raise ValueError(
-                f"estimator={given!r} of Trees must be a regressor with {self._residuals.shape[1]} outputs "
+                f"estimator={given!r} of Trees must be a regressor with {self._state.residuals.shape[1]} outputs "
                 "(MultiOutputRegressor makes one of any regressor); its fit failed with the above error"
             ) from error
 
@@ -179,26 +224,33 @@ class Booster:
         at = tree.tree_.apply(self._narrow)
         shape = tree.tree_.node_count, len(at)
         sums = sparse.csr_array((np.ones(len(at)), (at, np.arange(len(at)))), shape=shape)
-        curvature = sums @ self.task.curvatures(self._residuals) + self._ridge
+        curvature = sums @ self.task.curvatures(self._state.residuals) + self._ridge
         longest = _LONGEST * self.task.temperature
-        return np.clip((sums @ -self._residuals) / curvature, -longest, longest)
+        return np.clip((sums @ -self._state.residuals) / curvature, -longest, longest)
 
     def _length_of(self, regressor):
         """Return the step along the predictions of a regressor that minimises the loss, by the slopes at 0 and 1."""
         direction = predictions_of(regressor, self.X, len(self.base))
         _, residuals, _, _ = self.task.loss_gradient(self.scores + direction, self.additional, self.n_jobs)
-        before, after = np.vdot(self._residuals, direction), np.vdot(residuals, direction)
+        before, after = np.vdot(self._state.residuals, direction), np.vdot(residuals, direction)
         if before >= 0.0:
             return 0.0
         return float(np.clip(before / min(before - after, -np.finfo(float).tiny), _SHORTEST_STEP, _LONGEST_STEP))
 
     def _move_additional(self):
-        """Take a step of the additional scores, of about the same length in each, as gradients are noisy at kinks."""
-        first = self.n_rounds == 0
-        squares = self._slope**2 if first else _DECAY * self._squares + (1.0 - _DECAY) * self._slope**2
-        length = _ADDITIONAL_STEP * self.trees.learning_rate * self.task.temperature
-        self.additional = self.additional - length * self._slope / (np.sqrt(squares) + _SMALL_GRADIENT)
-        self._squares = squares
+        """Return the additional scores after a step, the lengths of the steps, and the gradient to compare next.
+
+        A step has a length of its own in each score, which grows while the sign of the gradient stays, and shrinks if
+        it changes. So steps become short near an optimum, and at a kink, although the trees change the gradient.
+        """
+        state = self._state
+        agreement = state.slope * state.slope_before
+        turned = agreement < 0.0
+        factors = np.where(turned, _SHRINKING, np.where(agreement > 0.0, _GROWTH, 1.0))
+        bounds = np.multiply(_LENGTHS, self.task.temperature)
+        lengths = np.clip(factors * state.lengths, *bounds)
+        slope = np.where(turned, 0.0, state.slope)
+        return state.additional - np.sign(slope) * lengths, lengths, slope
 
 
 def narrow(X):
