@@ -125,7 +125,8 @@ class TreesModel(ScoreModel):
             raise ValueError("the arrays of trees must be integers, and values must be float64")
         if not isinstance(self.n_features, int | np.integer) or isinstance(self.n_features, bool):
             raise ValueError(f"the number of features of trees must be an int; got {self.n_features!r}")
-        n_nodes, n_leaves = len(self.feature), len(self.values)
+        n_nodes = len(self.feature)
+        n_leaves = len(self.values)
         if self.threshold.shape != (n_nodes,) or self.children.shape != (n_nodes, 2):
             raise ValueError("the arrays of trees must have an entry for each node")
         if self.values.shape[1] != len(self.base):
@@ -165,7 +166,8 @@ class TreesModel(ScoreModel):
 
     def scores(self, X, n_jobs=None):
         """Compute the scores of rows; see `ScoreModel`. Blocks of sparse rows become dense in the columns of nodes."""
-        n_rows, n_outputs = X.shape[0], len(self.base)
+        n_rows = X.shape[0]
+        n_outputs = len(self.base)
         columns = None
         feature = self.feature
         if sparse.issparse(X):

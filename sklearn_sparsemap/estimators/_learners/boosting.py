@@ -112,7 +112,12 @@ class Booster:
     """
 
     def __init__(self, trees, task, X, *, alpha, rng, n_jobs):
-        self.trees, self.task, self.X, self.alpha, self.rng, self.n_jobs = trees, task.copy(), X, alpha, rng, n_jobs
+        self.trees = trees
+        self.task = task.copy()
+        self.X = X
+        self.alpha = alpha
+        self.rng = rng
+        self.n_jobs = n_jobs
         self._total = float(task.weights.sum())
         self._row_weights = task.row_weights
         self._rows = np.flatnonzero(self._row_weights > 0.0)
@@ -232,7 +237,8 @@ class Booster:
         """Return the step along the predictions of a regressor that minimises the loss, by the slopes at 0 and 1."""
         direction = predictions_of(regressor, self.X, len(self.base))
         _, residuals, _, _ = self.task.loss_gradient(self.scores + direction, self.additional, self.n_jobs)
-        before, after = np.vdot(self._state.residuals, direction), np.vdot(residuals, direction)
+        before = np.vdot(self._state.residuals, direction)
+        after = np.vdot(residuals, direction)
         if before >= 0.0:
             return 0.0
         return float(np.clip(before / min(before - after, -np.finfo(float).tiny), _SHORTEST_STEP, _LONGEST_STEP))
