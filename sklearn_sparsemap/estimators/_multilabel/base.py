@@ -20,11 +20,13 @@ from ..._core.ragged import RaggedArray, ragged_of_checked
 from ..._core.tables import by_samples
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive, keep_text
 from ...inference._labels import LabelGraph
+from ...score_models import Network
 from .._partitions import PartitionsMixin
 from .._state.export import LearnedArraysMixin
 from .._state.fitted import TrainingStateMixin
 from .data import add_ancestors
 from .decisions import OLD_RULES
+from .descriptions import fitted_description
 from .face import LabelSetFace
 from .inference import MAP_TIME_LIMIT, LabelInference
 from .targets import OneLabelEach, SetOfLabelsEach
@@ -54,14 +56,15 @@ class LabelSetClassifier(
     # The learning rate depends on the number of samples.
     _counts_samples = True
 
-    # Files of earlier versions lack this attribute.
+    # Files of earlier versions lack these attributes.
     _named = False
+    _description = None
     # Name of the parameter for the step size, and the attributes, besides the model, that a fit sets before training:
     # callbacks get them from `Monitor`, and `TrainingState` stores them.
     _step_size = "eta0"
     _set_by_fit = (
         "classes_", "_graph", "_single", "_named", "_loss", "_running", "_sets", "_rule", "_calibration", "threshold_",
-        "alpha_", "n_violations_", "n_features_in_",
+        "alpha_", "n_violations_", "n_features_in_", "_description",
     )  # fmt: skip
 
     def decision_function(self, X: Any) -> NDArray[Any]:
@@ -407,9 +410,16 @@ class LabelSetClassifier(
         return reduce(np.matmul, map(np.abs, self.coefs_)).sum(axis=1)
 
     @property
-    def hidden_layer_sizes_(self) -> tuple[int, ...]:
+    def score_model_(self) -> Any:
         self = whole(self)
-        return tuple(coef.shape[1] for coef in self.coefs_[:-1])
+        self._fitted("_learned")
+        return fitted_description(self._description, self._learned.model)
+
+    @property
+    def _network(self):
+        """The description of the fitted network; None for linear scores."""
+        found = fitted_description(self._description, self._learned.model)
+        return found if isinstance(found, Network) else None
 
     def _in_order(self, y):
         """Return label sets as an indicator matrix, with named columns in the order of `classes_`."""

@@ -19,10 +19,11 @@ from .._learners.held_out import held_out_fraction
 from .._learners.lbfgs import LBFGSLearner
 from .._monitor import report
 from .._strengths import MIN_DECREASE, PATH, choose_strength, has_stalled, relative, total_variance, try_strengths
-from .adam import AUTO_HIDDEN, configure, max_epochs
+from .adam import configure, initial_network, max_epochs
 from .calibration import Calibration
 from .data import in_folds, strata_of
 from .decisions import ObservedLabelSets
+from .descriptions import AUTO_NETWORK
 
 # The docstring of `MultilabelLPSparseMAP` repeats the defaults and sizes below.
 SOLVERS = ("auto", "lbfgs", "adam")
@@ -53,7 +54,7 @@ _MIN_STANDARD_ERRORS = 2.0
 _STRIDE = 5
 
 
-def choose_solver(estimator, inference, X, task, hidden, held_out=None):
+def choose_solver(estimator, inference, X, task, description, held_out=None):
     """Return the solver of a fit: `LBFGSCrossValidation` or `AdamTraining`.
 
     Parameters
@@ -64,8 +65,8 @@ def choose_solver(estimator, inference, X, task, hidden, held_out=None):
         The solver fits its calibration, threshold, rule and label sets.
     X : RaggedArray
     task : LabelTask
-    hidden : list of int or None
-        Sizes of the hidden layers. With None, linear scores or a network, whichever is better on held-out samples.
+    description : Network or None
+        The score model. None for linear scores and for "auto".
     held_out : (X, LabelTask), default=None
         The user's validation samples.
 
@@ -75,7 +76,7 @@ def choose_solver(estimator, inference, X, task, hidden, held_out=None):
         If the estimator asks for L-BFGS, but its loss is not smooth.
     """
     obstacles = {
-        "hidden_layer_sizes": bool(hidden),
+        "a network": description is not None,
         "label_graph": len(task.graph.edges) > 0,
         "loss='hinge'": estimator.loss == "hinge",
         "early_stopping": estimator.early_stopping,
@@ -88,8 +89,8 @@ def choose_solver(estimator, inference, X, task, hidden, held_out=None):
             f"used with {' and '.join(named)}; use solver='auto'"
         )
     if named or estimator.solver == "adam":
-        return AdamTraining(estimator, inference, X, task, hidden or [], held_out=held_out)
-    compares = hidden is None and estimator.solver == "auto"
+        return AdamTraining(estimator, inference, X, task, description, held_out=held_out)
+    compares = estimator.score_model == "auto" and estimator.solver == "auto"
     return LBFGSCrossValidation(estimator, inference, X, task, compares)
 
 
@@ -114,7 +115,7 @@ class NetworkComparison:
         self.estimator, self.inference, self.held = estimator, linear.inference, X.values[held]
         part = linear.task.take(train)
         part.weights = relative(part.weights)
-        self.learner = epochs_of(estimator, X[train], part, AUTO_HIDDEN, check_random_state(_TWIN_SEED))
+        self.learner = epochs_of(estimator, X[train], part, AUTO_NETWORK, check_random_state(_TWIN_SEED))
         self.sets = sets
         self.n_done = 0
         self.n_first = int(np.clip(np.ceil(_COMPARED_VISITS / len(train)), *_COMPARED_EPOCHS))
@@ -181,12 +182,21 @@ def least_gain(gains, weights):
     return (gains.sum() - _MIN_STANDARD_ERRORS * np.sqrt(deviations @ deviations)) / weights.sum()
 
 
-def epochs_of(estimator, X, task, hidden, rng, n_epochs=None):
-    """Return the learner of a new model by Adam; `n_epochs` is its number of epochs, if it is known to be the best."""
-    network = NetworkModel.initial([X.values.shape[1], *hidden, task.n_outputs], task.n_additional, rng)
-    optimizer = configure(estimator, MinibatchOptimizer(network, rng), len(X))
+def epochs_of(estimator, X, task, network, rng, n_epochs=None):
+    """Return the learner of a new model by Adam.
+
+    Parameters
+    ----------
+    network : Network or None
+        None for linear scores.
+    n_epochs : int, default=None
+        The number of epochs, if it is known to be the best.
+    """
+    initial = initial_network(network, X.values.shape[1], task, rng)
+    optimizer = configure(estimator, MinibatchOptimizer(initial, rng), len(X), network)
     run_epoch = make_epoch(estimator, optimizer, task, X, rng)
-    return OnlineLearner(optimizer, run_epoch, n_epochs or max_epochs(estimator), is_enough=n_epochs is not None)
+    most = n_epochs or max_epochs(estimator, network)
+    return OnlineLearner(optimizer, run_epoch, most, is_enough=n_epochs is not None)
 
 
 class LBFGSCrossValidation:
@@ -216,7 +226,11 @@ class LBFGSCrossValidation:
         Learns from all samples, set by `cross_validate`.
     watch : dict
         Arguments of the monitor.
+    description : None
+        The description of the score model, for linear scores.
     """
+
+    description = None
 
     def __init__(self, estimator, inference, X, task, compares=False):
         self.estimator, self.inference, self.watch, self.compares = estimator, inference, {}, compares
@@ -261,7 +275,7 @@ class LBFGSCrossValidation:
         if self.compares and n_samples >= n_compared and not sparse.issparse(X.values):
             comparison = NetworkComparison(self)
             if comparison.is_better():
-                return AdamTraining(self.estimator, self.inference, *self._data, AUTO_HIDDEN, comparison)
+                return AdamTraining(self.estimator, self.inference, *self._data, AUTO_NETWORK, comparison)
         return self
 
     def _evaluate(self, parts, models, name):
@@ -316,8 +330,8 @@ class AdamTraining:
     inference : LabelInference
     X : RaggedArray
     task : LabelTask
-    hidden : list of int
-        Sizes of the hidden layers.
+    description : Network or None
+        None for linear scores.
     comparison : NetworkComparison, default=None
         Gives the number of epochs, and the held-out samples. By default, the parameters of the estimator do.
     held_out : (X, LabelTask), default=None
@@ -327,16 +341,17 @@ class AdamTraining:
     ----------
     training_part : LabelTask
         The samples that are learned from.
-    alpha, learner, watch
+    alpha, learner, watch, description
         As in `LBFGSCrossValidation`.
     """
 
-    def __init__(self, estimator, inference, X, task, hidden, comparison=None, held_out=None):
+    def __init__(self, estimator, inference, X, task, description, comparison=None, held_out=None):
         rng = check_random_state(estimator.random_state)
         if estimator.shuffle:
             # The order of the samples has no effect.
             X, task, _ = in_folds(X, task)
-        self.estimator, self.inference, self.hidden, self.comparison = estimator, inference, hidden, comparison
+        self.estimator, self.inference = estimator, inference
+        self.description, self.comparison = description, comparison
         self.held_out, self.X, self.whole, self.training_part = held_out, X, task, task
         if comparison is None and held_out is None:
             self.X, self.training_part = self._hold_out(X, task, rng)
@@ -346,7 +361,7 @@ class AdamTraining:
             features, held = self.held_out
             self.watch["validate"] = partial(inference.validate, X=features, task=held)
             self.watch["held_out_loss"] = partial(inference.held_out_loss, X=features, task=held)
-        self.learner = epochs_of(estimator, self.X, self.task, hidden, rng, comparison and comparison.n_epochs)
+        self.learner = epochs_of(estimator, self.X, self.task, description, rng, comparison and comparison.n_epochs)
         self.alpha = self.learner.optimizer.alphas[0]
 
     def cross_validate(self):
@@ -390,7 +405,7 @@ class AdamTraining:
             part = whole.take(train)
             task = whole.take(held)
             sets = ObservedLabelSets.of_samples(part.gold, part.weights) if task.varies else None
-            twin = epochs_of(estimator, X[train], _for_epochs(part), self.hidden, check_random_state(_TWIN_SEED))
+            twin = epochs_of(estimator, X[train], _for_epochs(part), self.description, check_random_state(_TWIN_SEED))
             for k in range(estimator.n_iter_):
                 report(estimator, "calibration, epoch", k + 1, estimator.n_iter_)
                 twin.run_epoch()
