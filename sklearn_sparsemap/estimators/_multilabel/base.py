@@ -19,6 +19,7 @@ from ..._core.pickles import PickleMixin
 from ..._core.ragged import RaggedArray, ragged_of_checked
 from ..._core.tables import by_samples
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive, keep_text
+from ..._training._network import NetworkModel
 from ...inference._labels import LabelGraph
 from ...score_models import Network
 from .._partitions import PartitionsMixin
@@ -447,7 +448,14 @@ class LabelSetClassifier(
                 f"classes_ has shape {np.shape(self.classes_)}, but the model has {n_labels} outputs; assign one label "
                 "for each, or fit again"
             )
-        self._learned.model.check(self.n_features_in_, n_labels, len(self._graph.edges))
+        model = self._learned.model
+        sizes = self.n_features_in_, n_labels, len(self._graph.edges)
+        if isinstance(model, NetworkModel):
+            model.check(*sizes)
+        elif model.sizes != sizes:
+            raise ValueError(
+                f"the model has {model.sizes} features, labels and edges, but the estimator {sizes}; fit again"
+            )
 
     @classmethod
     def _from_plain(cls, parameters, fitted, learned):

@@ -1,0 +1,40 @@
+"""Boosted trees of label sets, whose number of rounds is chosen by cross-validation."""
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from .cross_validation import CrossValidation
+from .trials import Trials, learner_of
+
+
+class TreesTraining(CrossValidation):
+    """Boosted trees. The number of rounds, the calibration and the threshold are chosen by cross-validation.
+
+    Parameters
+    ----------
+    estimator : MultilabelLPSparseMAP
+    inference : LabelInference
+    X : RaggedArray
+    task : LabelTask
+    description : Trees
+    trials : Trials, default=None
+        Those of all folds, if there were any.
+    """
+
+    def __init__(self, estimator, inference, X, task, description, trials=None):
+        super().__init__(estimator, inference, X, task)
+        self.description, self._trials = description, trials
+
+    def cross_validate(self):
+        """Choose the number of rounds, and calibrate the estimator; return this solver."""
+        n_rounds = None
+        if self.folds:
+            trials = self._trials or Trials(self, self.description).complete()
+            self.evidence = np.empty(self.task.gold.shape)
+            for (_, held), evidence in zip(self.folds, trials.evidence, strict=True):
+                self.evidence[held] = evidence
+            self.inference.calibrate(self.evidence, self.task)
+            n_rounds = trials.n_steps
+        rng = check_random_state(self.estimator.random_state)
+        self.learner = learner_of(self.estimator, self.description, self.X, self.task, rng, n_rounds)
+        return self
