@@ -72,6 +72,17 @@ class CrossValidation:
         return ObservedLabelSets.of_samples(self.gold[train], self.task.weights[train]) if self._keeps_sets else None
 
 
+class GivenScores:
+    """A score model for rows that are scores themselves, without edges."""
+
+    def __init__(self, n_additional):
+        self.additional = np.zeros(n_additional)
+
+    def scores(self, X, n_jobs=None):
+        """Return a copy of the scores."""
+        return np.array(X)
+
+
 def calibrated_losses(inference, evidence, task):
     """Return the log loss of each held-out sample, calibrated on the other half of them.
 

@@ -7,19 +7,35 @@ from ...score_models import Network, Trees
 AUTO_NETWORK = Network((300,), dropout=0.3, batch_size=64)
 
 
-# Number of features that a node of the trees of score_model="auto" chooses from. With more, trees of wide tables take
-# longer. On development parts of yeast (103 features) and emotions (72), all features have a higher log loss.
-_MAX_FEATURES = 30
+# Number of features that a node of the trees of score_model="auto" chooses from, and number of samples that a tree of a
+# forest learns from. With more, trees take longer. On development parts of yeast (103 features) and emotions (72), all
+# features have a higher log loss.
+_MAX_FEATURES, _MAX_SAMPLES = 30, 4000
+# The same for a forest that only tells whether trees may gain anything, and its number of trees.
+_FEW_SAMPLES, _N_TREES = 2000, 50
 
 
-def auto_descriptions(n_features):
-    """Return the descriptions that score_model="auto" compares with linear scores, in their order."""
+def new_forest(n_samples, n_features, n_trees=_N_TREES, max_samples=_FEW_SAMPLES, min_samples_leaf=3):
+    """Return an unfitted forest for the scores of all labels."""
+    # Linear models need no trees.
     from sklearn.ensemble import ExtraTreesRegressor
+
+    return ExtraTreesRegressor(
+        n_trees,
+        max_features=min(_MAX_FEATURES, n_features),
+        min_samples_leaf=min_samples_leaf,
+        bootstrap=n_samples > max_samples,
+        max_samples=max_samples if n_samples > max_samples else None,
+        random_state=0,
+    )
+
+
+def auto_descriptions(n_samples, n_features):
+    """Return the descriptions that score_model="auto" compares with linear scores, in their order."""
     from sklearn.tree import DecisionTreeRegressor
 
-    options = {"max_features": min(_MAX_FEATURES, n_features), "min_samples_leaf": 5}
-    forest = ExtraTreesRegressor(10, **options)
-    tree = DecisionTreeRegressor(max_depth=6, **options)
+    forest = new_forest(n_samples, n_features, 10, _MAX_SAMPLES, 5).set_params(random_state=None)
+    tree = DecisionTreeRegressor(max_depth=6, max_features=min(_MAX_FEATURES, n_features), min_samples_leaf=5)
     return [
         Trees(max_iter=30, learning_rate=0.3, estimator=forest),
         Trees(max_iter=100, learning_rate=0.1, estimator=tree),

@@ -18,7 +18,7 @@ class TreesTraining(CrossValidation):
     task : LabelTask
     description : Trees
     trials : Trials, default=None
-        Those of all folds, if there were any.
+        Those of the first folds, if there were any.
     """
 
     def __init__(self, estimator, inference, X, task, description, trials=None):
@@ -29,11 +29,14 @@ class TreesTraining(CrossValidation):
         """Choose the number of rounds, and calibrate the estimator; return this solver."""
         n_rounds = None
         if self.folds:
-            trials = self._trials or Trials(self, self.description).complete()
-            self.evidence = np.empty(self.task.gold.shape)
+            trials = (self._trials or Trials(self, self.description)).complete()
+            # Many samples need fewer folds.
+            self.folds = self.folds[: len(trials.trials)]
+            self.evidence = np.zeros(self.task.gold.shape)
             for (_, held), evidence in zip(self.folds, trials.evidence, strict=True):
                 self.evidence[held] = evidence
-            self.inference.calibrate(self.evidence, self.task)
+            scored = np.concatenate([held for _, held in self.folds])
+            self.inference.calibrate(self.evidence[scored], self.task.take(scored))
             n_rounds = trials.n_steps
         rng = check_random_state(self.estimator.random_state)
         self.learner = learner_of(self.estimator, self.description, self.X, self.task, rng, n_rounds)

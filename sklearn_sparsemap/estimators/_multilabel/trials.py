@@ -18,6 +18,8 @@ _VISITS, _EPOCHS = 40_000, (5, 30)
 _STRIDE, _FIRST_PROGRESS, _PROGRESS = 5, 1.0, 0.5
 # Training ends after this number of measurements without progress.
 _PATIENCE = 2
+# Minimum number of held-out samples for the calibration and the rule, if there are as many.
+_MIN_CALIBRATED = 1500
 # Training ends if the gap to a rival is larger than this multiple of the last decrease of the loss. Decreases that
 # shrink by a fifth from one measurement to the next add up to four times the last one.
 _REACH = 4.0
@@ -136,10 +138,14 @@ class Trials:
         return True
 
     def complete(self):
-        """Train on the other folds; return this object."""
-        while len(self.trials) < len(self.solver.folds) and self.add():
+        """Train on further folds, until there are enough held-out samples; return this object."""
+        while len(self.trials) < len(self.solver.folds) and self._n_held < _MIN_CALIBRATED and self.add():
             pass
         return self
+
+    @property
+    def _n_held(self):
+        return sum(len(trial.task.weights) for trial in self.trials)
 
     @property
     def _best(self):
