@@ -47,8 +47,8 @@ class Task:
     per_sample : tuple of str
         Names of further attributes with an entry for each sample: lists, arrays, or None.
     sequential : bool
-        Whether compiled code learns one sample at a time; otherwise, mini-batches are used. `estimators/_learners`
-        and `_objective.py` read the `form` of the loss (see `loss_form`) of a sequential task.
+        Whether compiled code can learn a linear model from one sample at a time; otherwise, mini-batches are used.
+        `estimators/_learners` and `_objective.py` read the `form` of the loss (see `loss_form`) of a sequential task.
     accuracy : float
         Duality gap at which inference ends in `loss_gradient` of a sequential task. It is small by default, because
         L-BFGS compares losses that are close.
@@ -102,7 +102,7 @@ class Task:
         n_jobs : int or None
         mean : bool, default=False
             Whether the gradient is that of the weighted mean, for mini-batches; otherwise it is that of the weighted
-            sum, like the loss. Only tasks that are not `sequential` support this.
+            sum, like the loss. Tasks that are `sequential` support this only in their `batches`.
 
         Returns
         -------
@@ -121,12 +121,43 @@ class Task:
 
         Parameters
         ----------
-        optimizer : MinibatchOptimizer, or OnlineOptimizer if the task is `sequential`
+        optimizer : GradientSteps, or OnlineOptimizer if the task is `sequential`
         X : RaggedArray
         remember : bool, default=True
             Whether an epoch may warm start from solutions of the previous one.
         """
         return partial(optimizer.epoch, self, X)
+
+    def batches(self, X, order, batch_size, gap):
+        """Yield mini-batches of samples with a positive weight, in an order.
+
+        Parameters
+        ----------
+        X : RaggedArray
+        order : int array
+            Indices of the samples.
+        batch_size : int
+        gap : float
+            Duality gap of the inference of structures; the scores are divided by the temperature.
+
+        Yields
+        ------
+        batch : object
+            Its method `loss_gradient` is that of a task of these samples, with ``mean=True``.
+        features : array or CSR
+            The rows of the samples.
+        """
+        if len(order) == len(X) <= batch_size and (order == np.arange(len(X))).all():
+            # Small mini-batches of a stream need no selection.
+            if self.weights.any():
+                yield self, X.values
+            return
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            batch = self.take(chosen)
+            if batch.weights.any():
+                # If each sample is a single row, indexing the rows is faster.
+                yield batch, X.values[chosen] if X.values.shape[0] == len(X) else X[chosen].values
 
     def predict(self, scores, additional, n_jobs):
         """Return the best structure of each sample, in the form in which `learn` takes gold."""

@@ -533,10 +533,9 @@ def _elements(X, n_samples):
 def _sums_of(weights):
     """Return the sums of the weights of a model, and of their squares: they differ after another fit."""
     sums = []
-    for arrays in vars(weights).values():
-        for array in arrays if isinstance(arrays, list) else [arrays]:
-            values = np.asarray(array.data if sparse.issparse(array) else array, np.float64)
-            sums += [float(values.sum()), float((values * values).sum())]
+    for array in weights.arrays:
+        values = np.asarray(array.data if sparse.issparse(array) else array, np.float64)
+        sums += [float(values.sum()), float((values * values).sum())]
     return sums
 
 

@@ -11,8 +11,8 @@ NAMES = {
         ConformalStructures
     """,
     "datasets": """
-        ConlluSentence dump_conllu load_conll load_conllu load_hierarchical_arff load_listops load_multilabel_arff
-        load_partition make_listops save_partition
+        ConlluSentence dump_conllu load_conll load_conllu load_hierarchical_arff load_ingredients load_listops
+        load_multilabel_arff load_partition make_listops save_partition
     """,
     "distributed": """
         ParameterMixing

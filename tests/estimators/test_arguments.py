@@ -200,6 +200,7 @@ CLASSIFIER = {
     "random_state": [5],
     "batch_size": [4],
     "constraints": [[("a", "c")]],
+    "score_model": ["network"],
 }
 FIXED = {"n_jobs": N_JOBS, "verbose": VERBOSE}
 NO_STOP = {"validation_fraction": NOT_STOPPED, "n_iter_no_change": NOT_STOPPED}

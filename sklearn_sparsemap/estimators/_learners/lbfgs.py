@@ -43,6 +43,8 @@ class LBFGSLearner(Learner):
     fit_intercept : bool, default=True
     """
 
+    watches_loss = False
+
     def __init__(self, task, X, model, expand=None, *, alpha, tol, max_iter, n_jobs, fit_intercept=True):
         if task.has_kinks:
             # The objective is minimised to a fraction of tol, and near a kink exact inference is slow.
