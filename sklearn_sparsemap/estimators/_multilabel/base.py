@@ -22,6 +22,7 @@ from ..._core.validation import check_choice, check_magnitude, check_matrix, che
 from ..._training._network import NetworkModel
 from ...inference._labels import LabelGraph
 from ...score_models import Network
+from .._learners.score_model import description_of
 from .._partitions import PartitionsMixin
 from .._state.export import LearnedArraysMixin
 from .._state.fitted import TrainingStateMixin
@@ -59,13 +60,13 @@ class LabelSetClassifier(
 
     # Files of earlier versions lack these attributes.
     _named = False
-    _description = None
+    _chosen = None
     # Name of the parameter for the step size, and the attributes, besides the model, that a fit sets before training:
     # callbacks get them from `Monitor`, and `TrainingState` stores them.
     _step_size = "eta0"
     _set_by_fit = (
         "classes_", "_graph", "_single", "_named", "_loss", "_running", "_sets", "_rule", "_calibration", "threshold_",
-        "alpha_", "n_violations_", "n_features_in_", "_description",
+        "alpha_", "n_violations_", "n_features_in_", "_chosen",
     )  # fmt: skip
 
     def decision_function(self, X: Any) -> NDArray[Any]:
@@ -413,13 +414,13 @@ class LabelSetClassifier(
     @property
     def score_model_(self) -> Any:
         self = whole(self)
-        self._fitted("_learned")
-        return fitted_description(self._description, self._learned.model)
+        model = self._fitted("_learned").model
+        return fitted_description(description_of(self.score_model), self._chosen, model)
 
     @property
     def _network(self):
         """The description of the fitted network; None for linear scores."""
-        found = fitted_description(self._description, self._learned.model)
+        found = self.score_model_
         return found if isinstance(found, Network) else None
 
     def _in_order(self, y):

@@ -389,7 +389,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         inference = self._inference
         solver = choose_solver(self, inference, X, task, description, held_out).cross_validate()
         inference.store_label_sets(solver.training_part)
-        vars(self).update(inference.fitted, alpha_=solver.alpha, _description=solver.description)
+        vars(self).update(inference.fitted, alpha_=solver.alpha, _chosen=solver.chosen)
         monitor = self.monitor_class(self, Progress(self, *data, solver.learner.max_iter), **solver.watch)
         monitor.run(solver.learner)
         monitor.store()
@@ -464,7 +464,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         if first:
             rng = check_random_state(self.random_state)
             self._learned = FittedState(initial_network(description, X.values.shape[1], task, rng))
-            self._description = description
+            self._chosen = None
             self.n_iter_, self.loss_curve_ = 0, []
         if not task.weights.any():
             return None, X

@@ -40,10 +40,11 @@ def best_solver(linear):
     n_compared = min(len(losses), 1 + int((n_held < _MIN_COMPARED).sum()))
     best = None
     lowest = losses
-    for description in auto_descriptions(*linear.X.values.shape):
+    for name, description in auto_descriptions(*linear.X.values.shape).items():
         trials = _tried(linear, description, n_compared, lowest)
         if trials is not None:
             best = trials
+            best.chosen = (name, *linear.X.values.shape)
             lowest = trials.losses
         if best is None:
             return linear

@@ -37,12 +37,12 @@ class CrossValidation:
         Learns from all samples.
     watch : dict
         Arguments of the monitor.
-    description : Trees or estimator, or None
-        The description of the score model; None for linear scores.
+    chosen : tuple or None
+        As in `fitted_description`.
     """
 
     alpha = 0.0
-    description = evidence = None
+    chosen = evidence = None
 
     def __init__(self, estimator, inference, X, task):
         self.estimator, self.inference, self.watch = estimator, inference, {}

@@ -1,5 +1,6 @@
 """Descriptions of the score models of label sets: those that score_model="auto" tries, former ones, fitted ones."""
 
+from ..._training._network import NetworkModel
 from ...score_models import Network, Trees
 
 # The network that score_model="auto" compares with linear scores. Of 100 and 300 units, and dropout of 0 and 0.3, it
@@ -31,16 +32,16 @@ def new_forest(n_samples, n_features, n_trees=_N_TREES, max_samples=_FEW_SAMPLES
 
 
 def auto_descriptions(n_samples, n_features):
-    """Return the descriptions that score_model="auto" compares with linear scores, in their order."""
+    """Return the descriptions that score_model="auto" compares with linear scores by name, in their order."""
     from sklearn.tree import DecisionTreeRegressor
 
     forest = new_forest(n_samples, n_features, 10, _MAX_SAMPLES, 5).set_params(random_state=None)
     tree = DecisionTreeRegressor(max_depth=6, max_features=min(_MAX_FEATURES, n_features), min_samples_leaf=5)
-    return [
-        Trees(max_iter=30, learning_rate=0.3, estimator=forest),
-        Trees(max_iter=100, learning_rate=0.1, estimator=tree),
-        AUTO_NETWORK,
-    ]
+    return {
+        "forests": Trees(max_iter=30, learning_rate=0.3, estimator=forest),
+        "trees": Trees(max_iter=100, learning_rate=0.1, estimator=tree),
+        "network": AUTO_NETWORK,
+    }
 
 
 def score_model_of(hidden_layer_sizes, dropout, eta0, batch_size):
@@ -58,17 +59,24 @@ def score_model_of(hidden_layer_sizes, dropout, eta0, batch_size):
     )
 
 
-def fitted_description(description, model):
+def fitted_description(given, chosen, model):
     """Return the attribute `score_model_`.
 
     Parameters
     ----------
-    description : Network, Trees or estimator, or None
-        None for linear scores, and for networks in files of earlier versions.
+    given : Network, Trees or estimator, or None
+        The description in the parameter `score_model`.
+    chosen : (str, int, int) or None
+        Name of the description that score_model="auto" chose, and the arguments of `auto_descriptions`.
     model : ScoreModel
+        In files of earlier versions, it may be a network without a description.
     """
-    if description is not None:
-        return description
     if "explain" in model.supports:
         return "linear"
-    return Network(tuple(coef.shape[1] for coef in model.coefs[:-1]), dropout=0.0, batch_size=64)
+    if chosen is not None:
+        name, *sizes = chosen
+        return auto_descriptions(*sizes)[name]
+    if isinstance(model, NetworkModel):
+        is_given = isinstance(given, Network) and tuple(given.hidden_layer_sizes) == model.hidden_layer_sizes
+        return given if is_given else Network(model.hidden_layer_sizes, dropout=0.0, batch_size=64)
+    return given if isinstance(given, Trees) else model.public

@@ -53,7 +53,7 @@ class AdamTraining:
     task : LabelTask
     description : Network or None
         None for linear scores.
-    trial : Trial, default=None
+    trial : Trials, default=None
         Gives the number of epochs, and the held-out samples. By default, the parameters of the estimator do.
     held_out : (X, LabelTask), default=None
         The user's validation samples. By default, some samples are held out if the estimator asks for it.
@@ -62,8 +62,8 @@ class AdamTraining:
     ----------
     training_part : LabelTask
         The samples that are learned from.
-    alpha, learner, watch, description
-        As in `LBFGSCrossValidation`.
+    alpha, learner, watch, chosen
+        As in `CrossValidation`.
     """
 
     def __init__(self, estimator, inference, X, task, description, trial=None, held_out=None):
@@ -73,6 +73,7 @@ class AdamTraining:
             X, task, _ = in_folds(X, task)
         self.estimator, self.inference = estimator, inference
         self.description, self.trial = description, trial
+        self.chosen = None if trial is None else trial.chosen
         self.held_out, self.X, self.whole, self.training_part = held_out, X, task, task
         if trial is None and held_out is None:
             self.X, self.training_part = self._hold_out(X, task, rng)

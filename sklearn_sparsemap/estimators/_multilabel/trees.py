@@ -23,7 +23,9 @@ class TreesTraining(CrossValidation):
 
     def __init__(self, estimator, inference, X, task, description, trials=None):
         super().__init__(estimator, inference, X, task)
-        self.description, self._trials = description, trials
+        self.description = description
+        self._trials = trials
+        self.chosen = None if trials is None else trials.chosen
 
     def cross_validate(self):
         """Choose the number of rounds, and calibrate the estimator; return this solver."""

@@ -1,11 +1,9 @@
 """Trials of score models that learn step by step: training on a fold, with the loss on its held-out samples."""
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from ...score_models import Network
-from .._learners.score_model import new_learner
 from .._monitor import report
 from .._strengths import MIN_DECREASE
 from .cross_validation import calibrated_losses
@@ -118,7 +116,11 @@ class Trials:
     Attributes
     ----------
     trials : list of Trial
+    chosen : tuple or None
+        As in `fitted_description`, set if score_model="auto" chooses the score model.
     """
+
+    chosen = None
 
     def __init__(self, solver, description):
         self.solver, self.description = solver, description
@@ -192,6 +194,8 @@ def learner_of(estimator, description, X, task, rng, n_steps=None):
     """Return the learner of a network or of trees; `n_steps` is the number of its steps, if it is known."""
     if isinstance(description, Network):
         return epochs_of(estimator, X, for_epochs(task), description, rng, n_steps)
-    if n_steps is not None:
-        description = clone(description).set_params(max_iter=n_steps)
-    return new_learner(description, estimator, task, X, rng)
+    # Linear models need no trees.
+    from .._learners.boosting import BoostingLearner
+
+    options = {"alpha": estimator.edge_alpha, "rng": rng, "n_jobs": estimator.n_jobs}
+    return BoostingLearner(description, task, X, n_rounds=n_steps, **options)

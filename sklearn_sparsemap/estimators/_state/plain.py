@@ -8,7 +8,7 @@ from inspect import signature
 
 import numpy as np
 
-from ... import factors, penalties, score_models, structures
+from ... import factors, penalties, structures
 from ..._core.plain import Form, add_form, by_constructor
 from ..._training._curve import BoundedCurve, mean_of
 from ..._training._network import NetworkModel
@@ -89,8 +89,6 @@ add_form("factors.Hierarchy", factors.Hierarchy, Form(factors.Hierarchy, _argume
 add_form("penalties.Groups", penalties.Groups)
 add_form("penalties.GroupOrder", penalties.GroupOrder, Form(penalties.GroupOrder, _arguments_of_order))
 add_form("penalties.GroupTree", penalties.GroupTree, Form(penalties.GroupTree, _arguments_of_tree))
-for _cls in (score_models.Network, score_models.Trees):
-    add_form(f"score_models.{_cls.__name__}", _cls)
 for _cls in (LinearModel, LabelGraph, OneLabel):
     add_form(_cls.__name__, _cls)
 add_form("Network", NetworkModel)
