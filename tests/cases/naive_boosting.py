@@ -88,7 +88,7 @@ def naive_boosting(trees, task, X, base, additional, alpha, seeds):
         return loss, residuals / row_weights[:, None], joined / total + alpha * additional
 
     for seed in seeds:
-        loss, residuals, slope = gradient()
+        _, residuals, slope = gradient()
         tree = DecisionTreeRegressor(
             max_depth=trees.max_depth, min_samples_leaf=trees.min_samples_leaf, random_state=seed
         ).fit(X, -residuals, sample_weight=row_weights)
