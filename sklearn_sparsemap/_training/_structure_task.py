@@ -81,7 +81,8 @@ def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targ
             for j in range(residual.shape[0]):
                 residual[j] *= weight
             own[0] += weight * loss
-            own[1] += is_inexact(loss, gap)
+            # Only the excess over the accepted gap counts.
+            own[1] += is_inexact(loss, max(0.0, gap - form.temperature * tol))
 
 
 # The samples of a mini-batch: their indices; sample k has the scores from score_ptr[k] to score_ptr[k + 1]; range r has
@@ -120,7 +121,8 @@ def _residuals_of_samples(loss_of_target, oracle, solvers, form, scores, additio
             for j in range(residual.shape[0]):
                 residual[j] *= weight
             own[0] += weight * loss
-            own[1] += is_inexact(loss, gap)
+            # Only the excess over the accepted gap counts.
+            own[1] += is_inexact(loss, max(0.0, gap - form.temperature * chosen.gap))
 
 
 class _StructureBatch:
@@ -257,6 +259,11 @@ class StructureTask(Task):
         self.inference = Inference(self.structure, loss)
         self.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
 
+    @property
+    def row_weights(self):
+        weights = super().row_weights
+        return weights if self.step_weights is None else weights * self.step_weights
+
     def n_wrong(self, scores, additional, n_jobs):
         if self.loss == "perceptron" and self.step_weights is None:
             return super().n_wrong(scores, additional, n_jobs)
@@ -285,6 +292,12 @@ class StructureTask(Task):
         if self.step_weights is not None:
             found.step_weights = RaggedArray(self.step_weights, self.row_ptr)[samples].values
         return found
+
+    def gold_rows(self):
+        slots, slot_ptr, *_ = self.gold
+        parts = slots + np.repeat(self.row_ptr[:-1] * self.n_outputs, np.diff(slot_ptr))
+        counts = np.bincount(parts[slots >= 0], minlength=self.row_ptr[-1] * self.n_outputs)
+        return counts.astype(np.float64).reshape(-1, self.n_outputs), self.structure.labelled
 
     @property
     def targets(self):
