@@ -22,12 +22,13 @@ from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.factors import FactorGraph, Xor
 from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.losses import LOSSES
-from sklearn_sparsemap.score_models import Network
+from sklearn_sparsemap.score_models import Network, Trees
 from sklearn_sparsemap.structures import LinearChain, Segmentation, SequenceBudget
 
 # Each kind of score model: a description, and what it can do beyond the contract.
 MODELS = {
     "network": (Network((16,), dropout=0.1, eta0=0.01, batch_size=8, max_iter=40), {"streams"}),
+    "trees": (Trees(learning_rate=0.3, min_samples_leaf=2, max_iter=40), set()),
     "two layers": (Network((16, 8), dropout=0.0, eta0=0.01, batch_size=8, max_iter=40), {"streams"}),
 }
 NAMES = pytest.mark.parametrize("name", MODELS)
