@@ -121,6 +121,7 @@ RELATED = [
     [f"features.word_{name}" for name in ("shape", "case", "digits", "punctuation")],
     [f"features.{name}" for name in ("ArcVectorizer", "ArcTemplate", "dependency_templates", "arc_templates")],
     [f"features.{name}" for name in ("TokenDictVectorizer", "OnRows", "RowUnion", "TemplateVectorizer")],
+    ["features.OutOfFoldScores", "features.OnRows", "features.RowUnion", "StructuredSparseMAPClassifier"],
     ["pipeline.StructuredPipeline", "pipeline.make_structured_pipeline", "StructuredSparseMAPClassifier"],
     ["features.TemplateVectorizer", "features.sentences_from_frame", "features.TokenDictVectorizer"],
     ["features.TemplateVectorizer", "datasets.load_conll", "metrics.span_f1_score"],

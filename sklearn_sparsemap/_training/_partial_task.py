@@ -60,6 +60,11 @@ class PartialTask(SequenceTask):
         found.codes = RaggedArray(self.codes, self.row_ptr)[samples].values
         return found
 
+    def gold_rows(self):
+        gold, single = super().gold_rows()
+        gold[self._unknown] = np.nan
+        return gold, single
+
     @property
     def _unknown(self):
         return self.codes == UNKNOWN

@@ -143,6 +143,24 @@ class Task:
         """
         raise NotImplementedError
 
+    def gold_rows(self):
+        """Return the gold indicators of the rows, for models that learn from single rows.
+
+        Returns
+        -------
+        gold : array of shape (n_rows, n_outputs)
+            1 for the parts of the gold structures, 0 for others, NaN if unknown. A part that a structure has several
+            times has this number.
+        single : bool
+            Whether each row has exactly one part, by the kind of the structures.
+        """
+        raise NotImplementedError
+
+    @property
+    def row_weights(self):
+        """The weights of all rows: those of their samples."""
+        return np.repeat(self.weights, np.diff(self.row_ptr))
+
     def epochs(self, optimizer, X, remember=True):
         """Return a function that visits samples in an order, and returns the weighted sum of their losses.
 

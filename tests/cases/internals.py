@@ -184,6 +184,14 @@ from sklearn_sparsemap.estimators._multilabel.decisions import (
 import sklearn_sparsemap.estimators._multilabel.solvers as multilabel_solvers
 from sklearn_sparsemap.estimators._multilabel.solvers import LBFGSLearner, NetworkModel, ObservedLabelSets
 
+# A classifier as a score model: its objective against differences, and its learner against SciPy's optimisers.
+from sklearn_sparsemap.estimators._learners.out_of_fold import (
+    ClassifierModel,
+    OutOfFoldLearner,
+    ScaleObjective,
+    fit_out_of_fold,
+)
+
 # The strength of a penalty, alone: variances, the vertex of a parabola through losses, and the choice.
 from sklearn_sparsemap.estimators._strengths import (
     choose_strength,

@@ -292,8 +292,8 @@ def narrow(X):
         return np.ascontiguousarray(found)
     if len(values) > _MOST_ENTRIES:
         raise ValueError(
-            f"X has {len(values)} entries, and trees of scikit-learn take {_MOST_ENTRIES} at most; use fewer samples or "
-            "features, or score_model='network'"
+            f"X has {len(values)} entries, and trees of scikit-learn take {_MOST_ENTRIES} at most; use fewer samples "
+            "or features, or score_model='network'"
         )
     arrays = values, found.indices.astype(np.int32, copy=False), found.indptr.astype(np.int32, copy=False)
     return sparse.csr_matrix(arrays, shape=found.shape)
