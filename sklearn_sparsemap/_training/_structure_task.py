@@ -257,11 +257,6 @@ class StructureTask(Task):
         self.inference = Inference(self.structure, loss)
         self.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
 
-    @property
-    def row_weights(self):
-        weights = super().row_weights
-        return weights if self.step_weights is None else weights * self.step_weights
-
     def n_wrong(self, scores, additional, n_jobs):
         if self.loss == "perceptron" and self.step_weights is None:
             return super().n_wrong(scores, additional, n_jobs)
