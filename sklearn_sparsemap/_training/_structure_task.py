@@ -120,7 +120,8 @@ def _residuals_of_samples(loss_of_target, oracle, solvers, form, scores, additio
             for j in range(residual.shape[0]):
                 residual[j] *= weight
             own[0] += weight * loss
-            own[1] += is_inexact(loss, gap)
+            # Only the excess over the accepted gap counts.
+            own[1] += is_inexact(loss, max(0.0, gap - form.temperature * chosen.gap))
 
 
 class _StructureBatch:
@@ -291,10 +292,6 @@ class StructureTask(Task):
         parts = slots + np.repeat(self.row_ptr[:-1] * self.n_outputs, np.diff(slot_ptr))
         counts = np.bincount(parts[slots >= 0], minlength=self.row_ptr[-1] * self.n_outputs)
         return counts.astype(np.float64).reshape(-1, self.n_outputs), self.structure.labelled
-
-    @property
-    def row_weights(self):
-        return super().row_weights if self.step_weights is None else super().row_weights * self.step_weights
 
     @property
     def targets(self):

@@ -151,11 +151,6 @@ class Task:
         """
         raise NotImplementedError
 
-    @property
-    def row_weights(self):
-        """The weights of all rows: those of their samples."""
-        return np.repeat(self.weights, np.diff(self.row_ptr))
-
     def epochs(self, optimizer, X, remember=True):
         """Return a function that visits samples in an order, and returns the weighted sum of their losses.
 

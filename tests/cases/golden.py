@@ -276,9 +276,10 @@ def estimator_cases():
 
                         def fit_labels():
                             network = Network(hidden, dropout=0.1, batch_size=20)
+                            scores = network if hidden else "linear"
                             model = MultilabelLPSparseMAP(
-                                graph, constraints, network if hidden else "linear", loss=loss, max_iter=3, batch_size=20,
-                                decision=decision, threshold=0.4, random_state=0, solver="adam", alpha=1e-4,
+                                graph, constraints, scores, loss=loss, max_iter=3, batch_size=20, decision=decision,
+                                threshold=0.4, random_state=0, solver="adam", alpha=1e-4,
                             ).fit(X, Y)  # fmt: skip
                             return of_estimator(model, X, "predict", "predict_marginals", "decision_function")
 
