@@ -81,7 +81,8 @@ def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targ
             for j in range(residual.shape[0]):
                 residual[j] *= weight
             own[0] += weight * loss
-            own[1] += is_inexact(loss, gap)
+            # Only the excess over the accepted gap counts.
+            own[1] += is_inexact(loss, max(0.0, gap - form.temperature * tol))
 
 
 # The samples of a mini-batch: their indices; sample k has the scores from score_ptr[k] to score_ptr[k + 1]; range r has
@@ -258,6 +259,11 @@ class StructureTask(Task):
         self.inference = Inference(self.structure, loss)
         self.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
 
+    @property
+    def row_weights(self):
+        weights = super().row_weights
+        return weights if self.step_weights is None else weights * self.step_weights
+
     def n_wrong(self, scores, additional, n_jobs):
         if self.loss == "perceptron" and self.step_weights is None:
             return super().n_wrong(scores, additional, n_jobs)
@@ -320,8 +326,7 @@ class StructureTask(Task):
         return self.targets, new_memory(self.layout[1], _WARM_START_BYTES if remembers else 0)
 
     def batches(self, X, order, batch_size, gap):
-        begins = self.row_ptr[:-1]
-        lengths = np.diff(self.row_ptr)
+        begins, lengths = self.row_ptr[:-1], np.diff(self.row_ptr)
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
             if self.weights[chosen].any():

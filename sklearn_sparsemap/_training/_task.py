@@ -74,6 +74,11 @@ class Task:
         return LOSSES[self.loss].argmax == "sparsemap" and self.n_additional > 0
 
     @property
+    def row_weights(self):
+        """Weights of the rows, with which the residuals of `loss_gradient` are multiplied."""
+        return np.repeat(self.weights, np.diff(self.row_ptr))
+
+    @property
     def is_gibbs(self):
         """Whether marginals are those of a Gibbs distribution."""
         return LOSSES[self.loss].argmax == "gibbs"
