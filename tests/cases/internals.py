@@ -182,7 +182,9 @@ from sklearn_sparsemap.estimators._multilabel.decisions import (
     threshold_scores,
 )
 import sklearn_sparsemap.estimators._multilabel.solvers as multilabel_solvers
-from sklearn_sparsemap.estimators._multilabel.solvers import LBFGSLearner, NetworkModel, ObservedLabelSets
+from sklearn_sparsemap.estimators._multilabel.decisions import ObservedLabelSets
+from sklearn_sparsemap.estimators._learners.lbfgs import LBFGSLearner
+from sklearn_sparsemap._training._network import NetworkModel
 
 # A classifier as a score model: its objective against differences, and its learner against SciPy's optimisers.
 from sklearn_sparsemap.estimators._learners.out_of_fold import (
