@@ -1,6 +1,7 @@
 """Score models that are not linear, under every structure and loss. Another kind of score model is a row of `MODELS`.
 
-A model "streams" if `partial_fit` can train it, and "has a gradient" if each of its steps follows that of the loss.
+A model "streams" if `partial_fit` can train it. It is "random" if it depends on `random_state`. "files" can hold it,
+and it keeps the type of "narrow" features. A classifier learns no "rankings", whose parts are numbers.
 """
 
 import pickle
@@ -15,6 +16,7 @@ from samples import KINDS, graph_of, make_chains, make_data, make_rings
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
@@ -25,10 +27,13 @@ from sklearn_sparsemap.losses import LOSSES
 from sklearn_sparsemap.score_models import Network
 from sklearn_sparsemap.structures import LinearChain, Segmentation, SequenceBudget
 
+_NETWORK = {"streams", "random", "files", "narrow", "rankings"}
 # Each kind of score model: a description, and what it can do beyond the contract.
 MODELS = {
-    "network": (Network((16,), dropout=0.1, eta0=0.01, batch_size=8, max_iter=40), {"streams"}),
-    "two layers": (Network((16, 8), dropout=0.0, eta0=0.01, batch_size=8, max_iter=40), {"streams"}),
+    "network": (Network((16,), dropout=0.1, eta0=0.01, batch_size=8, max_iter=40), _NETWORK),
+    "two layers": (Network((16, 8), dropout=0.0, eta0=0.01, batch_size=8, max_iter=40), _NETWORK),
+    "classifier": (LogisticRegression(), set()),
+    "regressor": (Ridge(), {"rankings"}),
 }
 NAMES = pytest.mark.parametrize("name", MODELS)
 
@@ -85,18 +90,25 @@ def flat(found):
 def test_every_loss_learns_every_structure(name, kind, loss):
     X, y = data_of(kind)
     model = new_model(name, kind, loss)
+    if kind == "ranking" and "rankings" not in MODELS[name][1] and have_loss(kind, loss):
+        with pytest.raises(ValueError, match="pass a regressor"):
+            model.fit(X, y)
+        return
     if not have_loss(kind, loss):
         with pytest.raises(ValueError, match="#P-complete|no way is known|factor graphs"):
             model.fit(X, y)
         return
     fitted(model, X, y)
-    assert model.score(*data_of(kind, 1)) > (0.8 if kind in ("labels", *KINDS) else 0.65)
-    assert model.n_iter_ == len(model.loss_curve_) and model.loss_curve_[-1] < model.loss_curve_[0]
+    assert model.score(*data_of(kind, 1)) > (0.8 if kind in ("labels", *KINDS) and MODELS[name][1] is _NETWORK else 0.6)
+    assert model.n_iter_ == len(model.loss_curve_)
+    assert model.n_iter_ == 1 or model.loss_curve_[-1] < model.loss_curve_[0]
 
 
 @pytest.mark.parametrize("kind", STRUCTURES)
 @NAMES
 def test_outputs_agree(name, kind):
+    if kind == "ranking" and "rankings" not in MODELS[name][1]:
+        return
     X, y = data_of(kind)
     model = fitted(new_model(name, kind), X, y)
     X = X[:6]
@@ -219,15 +231,19 @@ def test_copies(name):
     assert not hasattr(clone(model), "classes_")
     with pytest.raises(NotFittedError):
         _ = clone(model).score_model_
-    for copy in (
-        pickle.loads(pickle.dumps(model)),
-        StructuredSparseMAPClassifier.from_arrays(model.to_arrays()),
-        fitted(clone(model), X, y),
-    ):
+    copies = [pickle.loads(pickle.dumps(model)), fitted(clone(model), X, y)]
+    if "files" in MODELS[name][1]:
+        copies.append(StructuredSparseMAPClassifier.from_arrays(model.to_arrays()))
+    else:
+        with pytest.raises(ValueError, match="pickle"):
+            model.to_arrays()
+    for copy in copies:
         assert_array_equal(np.concatenate(copy.decision_function(X)), scores)
         assert copy.get_params().keys() == model.get_params().keys()
     again = clone(model).set_params(random_state=1)
-    assert not np.array_equal(np.concatenate(fitted(again, X, y).decision_function(X)), scores)
+    assert "random" not in MODELS[name][1] or not np.array_equal(
+        np.concatenate(fitted(again, X, y).decision_function(X)), scores
+    )
 
 
 @NAMES
@@ -246,6 +262,11 @@ def test_types_and_forms_of_features(name):
     # Rounding errors differ, and grow in the course of training.
     assert_allclose(np.concatenate(wide.decision_function(X)), np.concatenate(dense.decision_function(X)), atol=0.1)
     narrow = fitted(new_model(name), [x.astype(np.float32) for x in X], y)
+    if "narrow" not in MODELS[name][1]:
+        assert_allclose(
+            np.concatenate(narrow.decision_function(X)), np.concatenate(dense.decision_function(X)), atol=0.1
+        )
+        return
     assert narrow.transitions_.dtype == narrow.score_model_.dtype == np.float32
     assert narrow.score(X, y) > 0.8
     sparse_narrow = fitted(new_model(name), [sparse.csr_array(x.astype(np.float32)) for x in X], y)
