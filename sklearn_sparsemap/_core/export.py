@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._version import __version__
 from .annotations import Any, NDArray, Self
 from .moments import at_rest
-from .pickles import without_pairs
 from .plain import Form, NotPlainError, Reader, Writer, add_form, as_text, read_text
 
 # Later versions read this format and all earlier ones.
@@ -163,7 +162,7 @@ class ArraysMixin:
         try:
             reader = Reader(arrays, parameters)
             own = {name: reader.read(value) for name, value in stored.items() if name not in parameters}
-            own = without_pairs(cls, own)
+            own = cls._from_former(own)
             fitted = {name: reader.read(value) for name, value in tree["fitted"].items()}
             model = cls._from_plain({**own, **parameters}, fitted, reader.read(tree.get("learned")))
             model._check_fitted()

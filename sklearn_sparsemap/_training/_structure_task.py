@@ -1,5 +1,6 @@
 """The tasks of samples of one structure: structures of parts, sequences of labels, and one label each."""
 
+from collections import namedtuple
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from math import prod
@@ -8,7 +9,7 @@ import numpy as np
 from numba import types
 
 from .._core.errors import SampleError
-from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, copy_into, entry, readonly
+from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, by_address, copy_into, entry, readonly
 from .._core.offsets import offsets, ragged_indices, split_flat
 from .._core.ragged import RaggedArray
 from .._core.threads import cut_evenly, over_ranges
@@ -80,55 +81,48 @@ def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targ
             for j in range(residual.shape[0]):
                 residual[j] *= weight
             own[0] += weight * loss
-            own[1] += is_inexact(loss, gap)
+            # Only the excess over the accepted gap counts.
+            own[1] += is_inexact(loss, max(0.0, gap - form.temperature * tol))
 
 
-@entry(
-    types.void(
-        LOSS_OF_TARGET, ORACLE, SOLVERS, LOSS_FORM, FLOATS, FLOATS, TARGETS, types.float64, MEMORY, INTS, INTS, INTS,
-        types.float64, _OUT,
-    )
-)  # fmt: skip
-def _residuals_of_samples(
-    loss_of_target, oracle, solvers, form, scores, additional, targets, tol, memory, samples, score_ptr, cuts, factor,
-    out,
-):  # fmt: skip
-    """Compute the weighted losses of the samples of a mini-batch, and their gradients times a factor.
+# The samples of a mini-batch: their indices; sample k has the scores from score_ptr[k] to score_ptr[k + 1]; range r has
+# the samples from cuts[r] to cuts[r + 1]; and the duality gap of inference.
+Chosen = namedtuple("Chosen", ["samples", "score_ptr", "cuts", "gap"])
+_CHOSEN = by_address([INTS, INTS, INTS, types.float64], Chosen)
+
+
+@entry(types.void(LOSS_OF_TARGET, ORACLE, SOLVERS, LOSS_FORM, FLOATS, FLOATS, TARGETS, MEMORY, _CHOSEN, _OUT))
+def _residuals_of_samples(loss_of_target, oracle, solvers, form, scores, additional, targets, memory, chosen, out):
+    """Compute the weighted losses of the samples of a mini-batch, and their gradients.
 
     Parameters
     ----------
-    loss_of_target, oracle, solvers, form, additional, targets, tol, memory
+    loss_of_target, oracle, solvers, form, additional, targets, memory
         As in `_residuals_of_ranges`, of all samples.
     scores : array
         The scores of the samples of the mini-batch, one after the other.
-    samples : int array of shape (n,)
-        Their indices.
-    score_ptr : int array of shape (n + 1,)
-        Sample samples[k] has scores[score_ptr[k]:score_ptr[k + 1]].
-    cuts : int array of shape (n_ranges + 1,)
-        Range r has the samples from cuts[r] to cuts[r + 1].
-    factor : float
+    chosen : Chosen
     out : tuple of arrays
-        The gradients with respect to the scores, and sums for each range as in `_residuals_of_ranges`; only the former
-        are multiplied by the factor.
+        The gradients with respect to the scores, and sums for each range as in `_residuals_of_ranges`.
     """
     residuals, sums = out
-    for r in range(cuts.shape[0] - 1):
+    for r in range(chosen.cuts.shape[0] - 1):
         own = sums[r]
-        for k in range(cuts[r], cuts[r + 1]):
+        for k in range(chosen.cuts[r], chosen.cuts[r + 1]):
             if memory.limit[0] == 0 or memory.later[1] != 0:
                 return
-            i = samples[k]
-            first, last = score_ptr[k], score_ptr[k + 1]
+            i = chosen.samples[k]
+            first, last = chosen.score_ptr[k], chosen.score_ptr[k + 1]
             residual = residuals[first:last]
             loss, gap = loss_of_target(
-                oracle, solvers, form, targets, scores[first:last], additional, tol, memory, i, residual, own[2:]
+                oracle, solvers, form, targets, scores[first:last], additional, chosen.gap, memory, i, residual, own[2:]
             )
             weight = targets.weights[i]
             for j in range(residual.shape[0]):
-                residual[j] *= weight * factor
+                residual[j] *= weight
             own[0] += weight * loss
-            own[1] += is_inexact(loss, gap)
+            # Only the excess over the accepted gap counts.
+            own[1] += is_inexact(loss, max(0.0, gap - form.temperature * chosen.gap))
 
 
 class _StructureBatch:
@@ -151,11 +145,12 @@ class _StructureBatch:
 
     def loss_gradient(self, scores, additional, n_jobs, mean=True):
         """Return what `Task.loss_gradient` returns, with the gradient of the weighted mean."""
-        task, (targets, memory) = self.task, self.given
-        score_ptr = offsets(self.lengths * task.n_outputs)
+        task = self.task
+        targets, memory = self.given
         n = len(self.samples)
-        cuts = readonly(np.arange(min(n, _N_BATCH_RANGES) + 1) * n // min(n, _N_BATCH_RANGES), np.int64)
-        factor = 1.0 / targets.weights[self.samples].sum()
+        n_ranges = min(n, _N_BATCH_RANGES)
+        score_ptr = offsets(self.lengths * task.n_outputs)
+        cuts = readonly(np.arange(n_ranges + 1) * n // n_ranges, np.int64)
         samples = readonly(self.samples, np.int64)
         scores = readonly(scores)
         flat = scores.reshape(-1)
@@ -163,11 +158,11 @@ class _StructureBatch:
         residuals = np.empty(scores.shape)
         out = residuals.reshape(-1)
         while True:
-            sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
+            sums = np.zeros((n_ranges, 2 + len(additional)))
             over_ranges(
                 lambda start, stop, sums=sums: _residuals_of_samples(
-                    loss_of_target, *task.inference.arguments, task.form, flat, additional, targets, self.gap, memory,
-                    samples, score_ptr, cuts[start : stop + 1], factor, (out, sums[start:stop]),
+                    loss_of_target, *task.inference.arguments, task.form, flat, additional, targets, memory,
+                    Chosen(samples, score_ptr, cuts[start : stop + 1], self.gap), (out, sums[start:stop]),
                 ),
                 np.diff(score_ptr[cuts]),
                 n_jobs,
@@ -179,6 +174,8 @@ class _StructureBatch:
             # Again from the start, so that no warm start depends on the order in which threads stopped.
             task.inference.prepare(memory)
             memory.counts[self.samples] = 0
+        factor = 1.0 / targets.weights[self.samples].sum()
+        residuals *= factor
         return sums[:, 0].sum(), residuals, factor * sums[:, 2:].sum(axis=0), int(sums[:, 1].sum())
 
 
@@ -262,6 +259,11 @@ class StructureTask(Task):
         self.inference = Inference(self.structure, loss)
         self.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
 
+    @property
+    def row_weights(self):
+        weights = super().row_weights
+        return weights if self.step_weights is None else weights * self.step_weights
+
     def n_wrong(self, scores, additional, n_jobs):
         if self.loss == "perceptron" and self.step_weights is None:
             return super().n_wrong(scores, additional, n_jobs)
@@ -296,10 +298,6 @@ class StructureTask(Task):
         parts = slots + np.repeat(self.row_ptr[:-1] * self.n_outputs, np.diff(slot_ptr))
         counts = np.bincount(parts[slots >= 0], minlength=self.row_ptr[-1] * self.n_outputs)
         return counts.astype(np.float64).reshape(-1, self.n_outputs), self.structure.labelled
-
-    @property
-    def row_weights(self):
-        return super().row_weights if self.step_weights is None else super().row_weights * self.step_weights
 
     @property
     def targets(self):

@@ -7,6 +7,9 @@ import numpy as np
 
 from ..losses import LOSSES
 
+# Residuals up to this are errors of inference.
+_ZERO = 1e-6
+
 
 class Task:
     """Samples for inference; `learn` adds correct structures and a loss.
@@ -70,6 +73,30 @@ class Task:
         """Whether the loss may have kinks, which SparseMAP has in the additional scores."""
         return LOSSES[self.loss].argmax == "sparsemap" and self.n_additional > 0
 
+    @property
+    def row_weights(self):
+        """Weights of the rows, with which the residuals of `loss_gradient` are multiplied."""
+        return np.repeat(self.weights, np.diff(self.row_ptr))
+
+    @property
+    def is_gibbs(self):
+        """Whether marginals are those of a Gibbs distribution."""
+        return LOSSES[self.loss].argmax == "gibbs"
+
+    def curvatures(self, residuals):
+        """Return about the second derivatives of the loss in each score, given its residuals.
+
+        A marginal u of a Gibbs distribution has the derivative u (1 - u), divided by the temperature. That of SparseMAP
+        has at most 1 while it is between 0 and 1, and 0 elsewhere. A wrong part has 1 in any case: after a step of the
+        temperature, it may no longer be wrong.
+        """
+        weights = self.row_weights[:, None]
+        sizes = np.abs(residuals)
+        if self.is_gibbs:
+            # Weights of zero have residuals of zero.
+            return np.maximum(sizes * (1.0 - sizes / np.where(weights > 0.0, weights, 1.0)), 0.0) / self.temperature
+        return weights * (sizes > _ZERO * weights) / self.temperature
+
     def smoothness(self):
         """Return Lipschitz constants of the gradients of the samples' losses in their scores; None if unknown."""
         return None
@@ -128,11 +155,6 @@ class Task:
             Whether each row has exactly one part, by the kind of the structures.
         """
         raise NotImplementedError
-
-    @property
-    def row_weights(self):
-        """The weights of all rows: those of their samples."""
-        return np.repeat(self.weights, np.diff(self.row_ptr))
 
     def epochs(self, optimizer, X, remember=True):
         """Return a function that visits samples in an order, and returns the weighted sum of their losses.

@@ -81,6 +81,17 @@ class ScoreModel:
         found.additional = additional
         return found
 
+    def sums(self):
+        """Return the sums of the arrays of weights, and of their squares: they differ after another fit."""
+        found = []
+        for arrays in vars(self).values():
+            for array in arrays if isinstance(arrays, list) else [arrays]:
+                values = array.data if sparse.issparse(array) else array
+                if isinstance(values, np.ndarray):
+                    values = values.astype(np.float64, copy=False)
+                    found += [float(values.sum()), float((values * values).sum())]
+        return found
+
     def scores(self, X, n_jobs=None):
         """Compute the scores of rows, as float64.
 

@@ -29,7 +29,7 @@ from ...inference._batch import marginal_oracle_of
 from ...losses import LOSSES
 from ...structures import Structure
 from .._failures import in_turn, restore_on_error
-from .._learners import network, out_of_fold  # noqa: F401, register the learners of networks and of classifiers
+from .._learners import boosting, network, out_of_fold  # noqa: F401, register their learners
 from .._learners.epochs import adjust_optimizer, learn_online, new_optimizer, partial_fit_minibatch
 from .._learners.held_out import check_validation, hold_out
 from .._learners.initial import check_finite_weights, weights_of_last_fit, zero_weights

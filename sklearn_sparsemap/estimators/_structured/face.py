@@ -22,10 +22,7 @@ class StructuredFace:
     def __init__(self, model: Any) -> None:
         self._model = model
         self.n_jobs: int | None = model.n_jobs
-
-    @property
-    def learned(self) -> Any:
-        return self._model._learned.model
+        self.learned: Any = model._learned.model
 
     @property
     def takes_rows(self) -> bool:
