@@ -40,11 +40,12 @@ def best_solver(linear):
     n_compared = min(len(losses), 1 + int((n_held < _MIN_COMPARED).sum()))
     best = None
     lowest = losses
-    for name, description in auto_descriptions(*linear.X.values.shape).items():
+    sizes = (*linear.X.values.shape, linear.task.n_outputs)
+    for name, description in auto_descriptions(*sizes).items():
         trials = _tried(linear, description, n_compared, lowest)
         if trials is not None:
             best = trials
-            best.chosen = (name, *linear.X.values.shape)
+            best.chosen = (name, *sizes)
             lowest = trials.losses
         if best is None:
             return linear
