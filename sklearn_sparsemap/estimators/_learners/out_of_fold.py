@@ -141,7 +141,7 @@ class OutOfFoldLearner(Learner):
             self._model.scale = 0.0
             learns_scale = False
             message = self._minimize(on_iteration, self.task, learns_scale)
-        if not hasattr(self.task, "linearized") or LOSSES[self.task.loss].argmax == "gibbs":
+        if not hasattr(self.task, "linearized") or self.task.is_gibbs:
             return message
         # The loss of samples with unknown labels is not convex. Convex upper bounds are minimised, one after the other.
         for _ in range(_MAX_ROUNDS):
@@ -170,7 +170,7 @@ class OutOfFoldLearner(Learner):
             return self._is_stopped
 
         max_iter = max(1, self.max_iter - n_before)
-        if LOSSES[task.loss].argmax == "map":
+        if not task.is_gibbs and LOSSES[task.loss].argmax == "map":
             # These losses have kinks everywhere.
             vector, loss, _, message = minimize_bundle(
                 objective.loss_gradient, objective.pack(self._model), objective.penalised, alpha=self.alpha,

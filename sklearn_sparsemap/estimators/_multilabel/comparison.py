@@ -66,7 +66,7 @@ def _forest_loss(linear):
     targets = task.gold.astype(np.float64) if task.known is None else np.where(task.known, task.gold, rates)
     forest = new_forest(len(train), linear.X.values.shape[1]).fit(linear.X.values[train], targets, task.weights)
     scores = forest.predict(linear.X.values[held]).reshape(len(held), -1)
-    pooled = linear.inference.evidence(GivenScores(task.n_additional), scores)
+    pooled = linear.inference.evidence(GivenScores(np.zeros(task.n_additional)), scores)
     return calibrated_losses(linear.inference, pooled, linear.task.take(held)).sum()
 
 
