@@ -73,10 +73,15 @@ class CrossValidation:
 
 
 class GivenScores:
-    """A score model for rows that are scores themselves, without edges."""
+    """A score model for rows that are scores themselves.
 
-    def __init__(self, n_additional):
-        self.additional = np.zeros(n_additional)
+    Parameters
+    ----------
+    additional : array of shape (n_additional,)
+    """
+
+    def __init__(self, additional):
+        self.additional = additional
 
     def scores(self, X, n_jobs=None):
         """Return a copy of the scores."""
