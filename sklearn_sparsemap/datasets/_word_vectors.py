@@ -11,7 +11,7 @@ from os import PathLike, fsdecode
 import numpy as np
 
 from .._core.annotations import NDArray
-from .._core.validation import check_positive, first_of, quoted
+from .._core.validation import check_positive, quoted
 from ._lines import MAX_BYTES, Source, as_number, check_source, name_of, read_blocks, read_lines
 
 _BLANKS = re.compile("[ \t]+")
@@ -26,7 +26,7 @@ def load_word_vectors(
     binary: bool | None = None,
     encoding: str = "utf-8",
     max_bytes: int = MAX_BYTES,
-) -> tuple[list[str], NDArray[np.float32]]:
+) -> tuple[NDArray[np.object_], NDArray[np.float32]]:
     """Load vectors of words, as word2vec, GloVe and fastText write them.
 
     Each line has a word and its numbers. The first line may hold the number of words and the number of columns
@@ -48,8 +48,8 @@ def load_word_vectors(
 
     Returns
     -------
-    words : list of str
-        Of words that occur twice, the first one is kept.
+    words : object array of shape (n_words,)
+        Strings. Of words that occur twice, the first one is kept.
     vectors : float32 array of shape (n_words, n_columns)
 
     Raises
@@ -75,7 +75,7 @@ def load_word_vectors(
     >>> path = Path(tempfile.mkdtemp(), "vectors.txt")
     >>> _ = path.write_text("the 0.5 -1\\ndog 0.25 2\\n")
     >>> load_word_vectors(path)
-    (['the', 'dog'], array([[ 0.5 , -1.  ],
+    (array(['the', 'dog'], dtype=object), array([[ 0.5 , -1.  ],
            [ 0.25,  2.  ]], dtype=float32))
     """
     check_source(path)
@@ -117,7 +117,9 @@ def load_word_vectors(
     if not row_of:
         raise ValueError(f"{name} has no word; is it the right file?")
     vectors.resize((len(row_of), vectors.shape[1]), refcheck=False)
-    return list(row_of), vectors
+    words = np.empty(len(row_of), object)
+    words[:] = list(row_of)
+    return words, vectors
 
 
 def _text_entries(path, encoding, max_bytes):
@@ -136,20 +138,11 @@ def _text_entries(path, encoding, max_bytes):
             yield as_number(cells[0]) if is_header else None
             if is_header:
                 continue
-        first, numbers = cells[:-n_columns], cells[-n_columns:]
-        try:
-            numbers = list(map(float, numbers))
-        except ValueError:
-            wrong = [cell for cell in numbers if not _is_number(cell)]
-            raise ValueError(
-                f"{name}, {place}: expected a word and {n_columns} numbers; {first_of(list(map(quoted, wrong)))} is "
-                "not a number"
-            ) from None
-        # Some files have words with spaces.
-        if not first or (len(first) > 1 and _is_number(first[-1])):
-            n_found = sum(map(_is_number, cells[1:]))
-            raise ValueError(f"{name}, {place}: expected a word and {n_columns} numbers, found {n_found} numbers")
-        yield place, " ".join(first), numbers
+        word, numbers = cells[:-n_columns], cells[-n_columns:]
+        # Some files have words with spaces. A number before the numbers is none of these.
+        if not word or not all(map(_is_number, numbers)) or (len(word) > 1 and _is_number(word[-1])):
+            raise ValueError(f"{name}, {place}: expected a word and {n_columns} numbers, found {quoted(line)}")
+        yield place, " ".join(word), list(map(float, numbers))
     if n_columns is None:
         raise ValueError(f"{name} has no word; is it the right file?")
 

@@ -14,8 +14,8 @@ from ..._core.validation import check_matrix, quoted
 from ...datasets._word_vectors import load_word_vectors
 
 _WANTED = (
-    "a dict from word to array, a pair (words, array), an object with key_to_index and vectors, a vocabulary of spaCy's, "
-    "or the path of a text file"
+    "a dict from word to array, a pair (words, array), an object with key_to_index and vectors, a vocabulary of "
+    "spaCy's, or the path of a text file"
 )
 
 
@@ -39,7 +39,9 @@ class WordTable:
     def __init__(self, words, rows, matrix):
         self.words, self.rows, self.matrix = words, rows, matrix
         if matrix.ndim != 2 or matrix.dtype not in (np.float32, np.float64) or not matrix.size:
-            raise ValueError(f"vectors must have rows and columns of floats; got {matrix.dtype} of shape {matrix.shape}")
+            raise ValueError(
+                f"vectors must have rows and columns of floats; got {matrix.dtype} of shape {matrix.shape}"
+            )
         if not len(words):
             raise ValueError("vectors has no word; give at least one")
         odd = next((word for word in words if not isinstance(word, str)), None)

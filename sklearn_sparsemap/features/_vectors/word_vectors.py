@@ -19,7 +19,8 @@ class WordVectors(BaseWordTransformer, auto_wrap_output_keys=None):
     vectors : dict, tuple, object or path
         The vectors of words: a dict from word to array; a pair (words, array); an object with ``key_to_index`` and
         ``vectors``, such as gensim's ``KeyedVectors``; a ``Vocab`` of spaCy's (``nlp.vocab``); or the path of a file
-        that `load_word_vectors` reads. Copies of the transformer share them.
+        that `load_word_vectors` reads, in each fit. Copies of the transformer share them. Prefer a pair to a large
+        dict, because scikit-learn's display of a model writes the whole dict.
     window : int, default=0
         The words at distances up to this on both sides are added to each row.
     lower : bool, default=True
