@@ -13,6 +13,7 @@ the folder of a vocabulary of spaCy's (``vocab`` within a pipeline).
 
 import argparse
 import time
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -71,10 +72,10 @@ def read(path):
 def unions(vectors, windows):
     """Return the parts of features by their names; clusters and vectors are made once."""
     begin = time.process_time()
-    clusters = {
-        window: FrozenEstimator(WordClusters(vectors, window=window, random_state=0).fit()) for window in windows
-    }
-    print(f"clusters: {(time.process_time() - begin) / len(windows):.1f} CPU s for 200 and 1,000")
+    made = WordClusters(vectors, random_state=0).fit()
+    print(f"clusters: {time.process_time() - begin:.1f} CPU s for 200 and 1,000", flush=True)
+    # The window is read when sentences are transformed.
+    clusters = {window: FrozenEstimator(copy(made).set_params(window=window)) for window in windows}
     dense = FrozenEstimator(WordVectors(vectors).fit())
     characters = OnRows(CountVectorizer(analyzer="char_wb", ngram_range=(2, 5), binary=True, lowercase=False))
     found = {ALONE: [], "character n-grams": [("characters", characters)]}
