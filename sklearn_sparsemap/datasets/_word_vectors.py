@@ -124,7 +124,8 @@ def load_word_vectors(
 
 def _text_entries(path, encoding, max_bytes):
     """Yield the number of words or None, then the place, the word and the numbers of each line."""
-    name, n_columns = name_of(path), None
+    name = name_of(path)
+    n_columns = None
     for number, line in enumerate(read_lines(path, encoding, max_bytes), 1):
         cells = _BLANKS.split(line.strip(" \t"))
         if cells == [""]:

@@ -113,11 +113,13 @@ class BaseWordTransformer(ArraysMixin, RaggedTransformer, auto_wrap_output_keys=
         self = whole(self)
         self._check_fitted()
         if are_all_empty(X):
-            rows, indptr = np.empty(0, np.int64), np.zeros(len(X) + 1, np.int64)
+            rows = np.empty(0, np.int64)
+            indptr = np.zeros(len(X) + 1, np.int64)
         else:
             tokens = Tokens(X, {})
             codes, words = tokens.field(self.field, type(self).__name__, "name another one by field=")
-            rows, indptr = self._table.find(words, self.lower)[codes], tokens.indptr
+            rows = self._table.find(words, self.lower)[codes]
+            indptr = tokens.indptr
         values = self._values(rows, Windows(indptr))
         return self._give(RaggedArray(values, indptr, self.groups_, None, self.template_names_))
 
