@@ -39,7 +39,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder with ud/")
     parser.add_argument("--vectors", type=Path, required=True, help="file of word vectors, or folder of a vocabulary")
-    parser.add_argument("--sizes", nargs="+", type=int, default=[500, 2000, 12543], help="numbers of sentences")
+    parser.add_argument("--sizes", nargs="+", type=int, default=[500, 2000], help="numbers of sentences")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="draws of the sentences")
     parser.add_argument("--windows", nargs="+", type=int, default=[0, 2], help="windows of clusters")
     parser.add_argument("--loss", default="sparsemap")
@@ -80,8 +80,7 @@ def unions(vectors, windows):
     characters = OnRows(CountVectorizer(analyzer="char_wb", ngram_range=(2, 5), binary=True, lowercase=False))
     found = {ALONE: [], "character n-grams": [("characters", characters)]}
     found |= {f"clusters, window {window}": [("clusters", own)] for window, own in clusters.items()}
-    found |= {"vectors": [("vectors", dense)]}
-    return {**found, "clusters and vectors": [("clusters", clusters[windows[0]]), ("vectors", dense)]}
+    return {**found, "vectors": [("vectors", dense)]}
 
 
 def main():
