@@ -81,7 +81,8 @@ def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targ
             for j in range(residual.shape[0]):
                 residual[j] *= weight
             own[0] += weight * loss
-            own[1] += is_inexact(loss, gap)
+            # Only the excess over the accepted gap counts.
+            own[1] += is_inexact(loss, max(0.0, gap - form.temperature * tol))
 
 
 # The samples of a mini-batch: their indices; sample k has the scores from score_ptr[k] to score_ptr[k + 1]; range r has
