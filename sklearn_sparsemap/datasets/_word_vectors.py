@@ -1,6 +1,6 @@
 """load_word_vectors: files with a word on each line, and its vector.
 
-Used by `features/_vectors`.
+Used by `features`.
 """
 
 from __future__ import annotations
