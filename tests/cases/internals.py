@@ -181,7 +181,6 @@ from sklearn_sparsemap.estimators._multilabel.decisions import (
     expected_cuts,
     threshold_scores,
 )
-import sklearn_sparsemap.estimators._multilabel.solvers as multilabel_solvers
 from sklearn_sparsemap.estimators._multilabel.decisions import ObservedLabelSets
 
 # The comparison of score models of label sets, with given losses.

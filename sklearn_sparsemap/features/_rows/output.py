@@ -1,6 +1,6 @@
 """The output of transformers of samples: a RaggedArray, or a data frame for each sample.
 
-Used by `features`.
+Used by `features` and `features/_vectors`.
 """
 
 from __future__ import annotations
