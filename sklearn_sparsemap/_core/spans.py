@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -100,9 +101,34 @@ _CONLLEVAL = SpanScheme(
     "B", "I", "B",
 )  # fmt: skip
 READINGS = {None: _CONLLEVAL, **SCHEMES}
+# Names of schemes in public parameters.
+NAMED_SCHEMES = {"bio": "iob2", **{name: name for name in SCHEMES}}
 
 
-class SpanReader:
+class LabelReader:
+    """Base of the readers of spans in sequences of labels, which are given by their numbers."""
+
+    def find_in(self, structures):
+        """Find the spans of label sequences.
+
+        Parameters
+        ----------
+        structures : list of int arrays
+
+        Returns
+        -------
+        which, starts, lasts, types : int arrays of shape (n_spans,)
+            The number of the sequence, the first and the last step of each span, and its type.
+        """
+        lengths = np.array([len(own) for own in structures], dtype=np.int64)
+        starts, lasts, types = self.find(np.concatenate([*structures, np.zeros(0, np.int64)]), lengths)
+        ends = np.cumsum(lengths)
+        which = np.searchsorted(ends, starts, side="right")
+        before = (ends - lengths)[which]
+        return which, starts - before, lasts - before, types
+
+
+class SpanReader(LabelReader):
     """The spans of sequences of some labels.
 
     `structures/_chain/spans.py` reads the attributes, and `metrics/_spans.py` and `estimators/_structured/spans.py` those
@@ -201,7 +227,7 @@ class SpanReader:
         return starts, lasts, types[starts]
 
 
-class RunReader:
+class RunReader(LabelReader):
     """The spans of sequences whose spans are runs of equal labels; those of the label ``"O"`` are outside of all.
 
     It has the methods and the attributes for types of `SpanReader`; each label is a type.
@@ -228,3 +254,38 @@ def scheme_of(labels):
     letters = SCHEMES["bilou"].prefixes
     own = [label for label in labels if isinstance(label, str) and label[:1] in ("L", "U") and split_label(label, letters)]
     return "bilou" if own else None
+
+
+def write_spans(n_steps, starts, lasts, names, scheme, firsts=(0,)):
+    """Return the labels of spans in a scheme.
+
+    Parameters
+    ----------
+    n_steps : int
+    starts, lasts : sequences of int
+        First and last steps of the spans, in their order.
+    names : sequence of str
+        Their types.
+    scheme : str
+        A key of `SCHEMES`.
+    firsts : sequence of int, default=(0,)
+        The first steps of sequences, if there are several in one list.
+
+    Returns
+    -------
+    labels : list of str
+    """
+    rules = SCHEMES[scheme]
+    labels = ["O"] * n_steps
+    firsts = set(firsts)
+    pairs = zip(starts, lasts, names)
+    # Whether each two successive spans touch and have the same type.
+    touches = [
+        last + 1 == start and before == name and start not in firsts
+        for (_, last, before), (start, _, name) in pairwise(pairs)
+    ]
+    for start, last, name, before, after in zip(starts, lasts, names, [False, *touches], [*touches, False]):
+        suffix = f"-{name}" if name else ""
+        letters = rules.letters(last + 1 - start, before, after)
+        labels[start : last + 1] = [letter + suffix for letter in letters]
+    return labels

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from .._core.annotations import Any, Sequence
-from .._core.spans import SCHEMES, SpanReader
+from .._core.spans import SCHEMES, SpanReader, write_spans
 from .._core.validation import check_choice, quoted
 from ._flatten import flatten, flatten_pair, known_steps, weighted_mean
 
@@ -250,15 +250,8 @@ def convert_spans(
             f"y[{i}] has the label {quoted(flat[wrong[0]])} in step {int(wrong[0] - first[i])}, which is part of no "
             f"span in the scheme {source!r}; correct it, or pass source=None to read it as conlleval does"
         )
-    touches = (ends[:-1] + 1 == starts[1:]) & (of_span[:-1] == of_span[1:]) & ~np.isin(starts[1:], first)
-    before = np.concatenate([[False], touches])
-    after = np.concatenate([touches, [False]])
-    converted = ["O"] * len(flat)
-    for span in zip(starts.tolist(), ends.tolist(), of_span.tolist(), before.tolist(), after.tolist()):
-        start, end, code, *sides = span
-        suffix = f"-{types[code]}" if types[code] else ""
-        letters = SCHEMES[target].letters(end + 1 - start, *sides)
-        converted[start : end + 1] = [letter + suffix for letter in letters]
+    names = [types[code] for code in of_span.tolist()]
+    converted = write_spans(len(flat), starts.tolist(), ends.tolist(), names, target, first.tolist())
     return [converted[start : start + n] for start, n in zip(first.tolist(), lengths.tolist())]
 
 

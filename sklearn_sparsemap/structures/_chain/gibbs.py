@@ -3,7 +3,7 @@
 The fast method multiplies exponentiated scores and normalises each step. If a relevant number might underflow, it gives
 up, and the same recursion runs on logarithms.
 
-Two rules decide this. If all transitions are allowed and within `_NARROW` of each other, then so are the messages of
+Two rules decide this. If all transitions are allowed and within `NARROW` of each other, then so are the messages of
 one step: a number that underflows belongs to a state that is worse than another one by more than any path can
 compensate. Otherwise only exact zeros may vanish: all factors must be above `SMALLEST`, so that the product of any
 three of them is a normal number.
@@ -18,7 +18,7 @@ from .counts import ANY_COUNT
 from .log_sums import shift_to_zero, sum_in_logs
 from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, end_indices_of
 
-_NARROW = 150.0
+NARROW = 150.0
 SMALLEST = 1e-100
 
 
@@ -131,10 +131,10 @@ def has_small(values):
 
 
 @kernel
-def _multiply(dims, states, moves, counts, scratch, narrow):
-    """Forward-backward on the exponentials of `states` and `moves`, which the marginals overwrite.
+def pass_messages(dims, states, moves, scratch, narrow):
+    """Forward-backward on the exponentials of `states`, which the marginals overwrite, and of `moves`.
 
-    Returns the log of the sum over all paths, or NaN if a factor is too small to continue.
+    Returns the log of the sum over all paths, or NaN if a factor is too small to continue. `spans.py` calls this, too.
 
     Parameters
     ----------
@@ -143,11 +143,10 @@ def _multiply(dims, states, moves, counts, scratch, narrow):
     states : array of shape (n_steps * n_states,)
         Shifted scores; overwritten with the marginals.
     moves : array
-        Shifted scores of the transitions; overwritten.
-    counts : array like `moves`
-        Gets the expected counts of the transitions.
+        Shifted scores of the transitions; overwritten with their exponentials.
     scratch : array
-        At least ``n_steps * (2 * n_states + 1) + n_states`` numbers.
+        At least ``n_steps * (2 * n_states + 1) + n_states`` numbers. It begins with the messages of all steps, from the
+        first step on and back from the last one: the probability of a transition is the product of both and its factor.
     narrow : bool
         Whether small messages can be ignored; see the docstring of the module.
     """
@@ -195,7 +194,19 @@ def _multiply(dims, states, moves, counts, scratch, narrow):
         if t > 0:
             first = (t - 1) * stride
             _depart(message, moves[first : first + block], backward)
-    _count(forward, messages, moves, counts, n_states, stationary)
+    return total
+
+
+@kernel
+def _multiply(dims, states, moves, counts, scratch, narrow):
+    """Compute marginals and the expected counts of the transitions; see `pass_messages`.
+
+    If each step has its own transitions, `counts` is the same memory as `moves`.
+    """
+    size = states.shape[0]
+    total = pass_messages(dims, states, moves, scratch, narrow)
+    if total > -np.inf:
+        _count(scratch[:size], scratch[size : 2 * size], moves, counts, dims[1], dims[2] == STATIONARY)
     return total
 
 
@@ -233,7 +244,7 @@ def sum_over_paths(scores, additional, dims, work):
             total += softmax(states[t * n_states : (t + 1) * n_states])
         counts[:] = 0.0
     else:
-        narrow = lowest >= -_NARROW
+        narrow = lowest >= -NARROW
         total = np.nan
         if narrow or lowest_finite >= np.log(SMALLEST):
             total = _multiply(dims, states, moves, counts, scratch, narrow)

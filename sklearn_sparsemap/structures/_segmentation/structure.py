@@ -11,6 +11,7 @@ from .entering import ways_of_segmentation
 from .gibbs import segmentation_marginals
 from .map import best_segmentation
 from .sampling import draw_segmentations
+from .spans import BlockReader, likely_spans
 
 _PARTS = ("steps", "spans")
 
@@ -130,6 +131,12 @@ class Segmentation(Structure):
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
         return [self.decode(slots, sample.dims) for slots in draw_segmentations(sample, n, rng)]
+
+    def span_reader(self, labels: Sequence[Any] | None, scheme: str | None) -> Any:
+        return BlockReader() if labels is None else RunReader(labels)
+
+    def likely_spans(self, problems: Any, reader: Any, threshold: float, wanted: Any, n_jobs: int | None) -> Any:
+        return likely_spans(problems, reader, threshold, wanted, n_jobs)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, longest, m, by_spans, durations, transitions, start, end, is_open = (int(d) for d in dims)
