@@ -6,6 +6,8 @@ from bisect import bisect_left, bisect_right
 from numbers import Integral
 from typing import Literal
 
+import numpy as np
+
 from .._core.annotations import Any, Iterable, Sequence
 from .._core.spans import NAMED_SCHEMES, SpanReader, scheme_of, write_spans
 from .._core.validation import check_choice, quoted
@@ -131,7 +133,8 @@ def spans_from_labels(
     distinct = list(dict.fromkeys(labels))
     reader = SpanReader(distinct, scheme_of(distinct) if scheme is None else NAMED_SCHEMES[scheme])
     number = {label: k for k, label in enumerate(distinct)}
-    _, starts, lasts, types = reader.find_in([[number[label] for label in labels]])
+    codes = np.array([number[label] for label in labels], dtype=np.int64)
+    _, starts, lasts, types = reader.find_in([codes])
     found = []
     for start, last, kind in zip(starts.tolist(), lasts.tolist(), types.tolist()):
         where = (None, None, None) if given is None else given.fields(start, last + 1)
