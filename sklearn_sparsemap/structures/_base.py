@@ -335,8 +335,8 @@ class Structure(HasContent):
 
         Returns
         -------
-        rows : int array of shape (n_spans, 4)
-            Problem, first step, last step and type.
+        rows : int array of shape (n_spans, 5)
+            Problem, first step, last step, type, and 1 if the span is wanted, else 0.
         probabilities : array of shape (n_spans,)
         """
         raise ValueError(f"probabilities of spans are not available for {self!r} with loss='crf'; use loss='sparsemap'")

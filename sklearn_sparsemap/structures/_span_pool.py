@@ -11,7 +11,7 @@ from numba import types
 from .._core.jit import FLOATS_OUT, INTS_2D_OUT, copy_into, kernel, new_floats
 from .._core.threads import over_ranges
 
-# The rows of spans: sample, first step, last step, type. Beside them are the probabilities.
+# The rows of spans: sample, first step, last step, type, and whether it is wanted. Beside them are the probabilities.
 FOUND = types.Tuple((INTS_2D_OUT, FLOATS_OUT))
 _FIRST_ROOM = 64
 
@@ -19,16 +19,16 @@ _FIRST_ROOM = 64
 @kernel
 def new_pool():
     """Return an empty pool: rows of spans and their probabilities."""
-    return np.empty((_FIRST_ROOM, 4), np.int64), new_floats(np.int64(_FIRST_ROOM))
+    return np.empty((_FIRST_ROOM, 5), np.int64), new_floats(np.int64(_FIRST_ROOM))
 
 
 @kernel
-def put(pool, n, sample, start, last, kind, chance):
+def put(pool, n, sample, start, last, kind, is_wanted, chance):
     """Write span number `n` to a pool; return the pool, larger if it was full."""
     rows, chances = pool
     room = chances.shape[0]
     if n == room:
-        more = np.empty((2 * room, 4), np.int64)
+        more = np.empty((2 * room, 5), np.int64)
         for i in range(room):
             copy_into(more[i], rows[i])
         larger = new_floats(2 * room)
@@ -39,6 +39,7 @@ def put(pool, n, sample, start, last, kind, chance):
     row[1] = start
     row[2] = last
     row[3] = kind
+    row[4] = is_wanted
     chances[n] = chance
     return rows, chances
 

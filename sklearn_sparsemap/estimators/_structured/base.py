@@ -315,8 +315,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         ----------
         X : as in `fit`
         min_probability : float, default=0.0
-            Smallest probability of a span. With 0.0, the result has all predicted spans, and all others of positive
-            probability; for crf, under which each span has some, those of at least 1e-6.
+            Smallest probability of a span. Larger values take less time. With 0.0, the result has all predicted spans, and
+            all others of positive probability; for crf, under which each span has some, those of at least 1e-4.
+            Smaller values than this list more.
         tokens : sequence, default=None
             The tokens of each sample: words, or tokens with offsets, as `sklearn_sparsemap.spans.tokenize` or spaCy makes
             them. The spans then have a text and, if tokens have offsets, ``start_char`` and ``stop_char``.
@@ -324,8 +325,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         Returns
         -------
         spans : list of lists of Span
-            By the first step, then the most probable first. ``predicted`` tells which are in the result of `predict`;
-            these have ``alternatives``. ``start`` and ``stop`` are positions of steps. A sample without steps has none.
+            In the order of their first steps. ``predicted`` tells which are in the result of `predict`; these have
+            ``alternatives``. ``start`` and ``stop`` are positions of steps. A sample without steps has no spans.
 
         Raises
         ------

@@ -55,7 +55,7 @@ def prepare(scores, additional, dims, states, moves):
 
 
 @kernel(fast_sums=True)
-def _add_rows(total, shares, first, stride, rows):
+def add_rows(total, shares, first, stride, rows):
     """Add all rows of a flat matrix to `total`, weighted by every `stride`-th entry of `shares` from `first` on."""
     n = total.shape[0]
     for i in range(rows.shape[0] // n):
@@ -68,7 +68,7 @@ def _add_rows(total, shares, first, stride, rows):
 def _arrive(before, moves, states, now):
     """Pass the message `before` through one transition matrix and the factors of the states; return its sum."""
     now[:] = 0.0
-    _add_rows(now, before, np.int64(0), np.int64(1), moves)
+    add_rows(now, before, np.int64(0), np.int64(1), moves)
     norm = 0.0
     for j in range(now.shape[0]):
         now[j] *= states[j]
@@ -77,7 +77,7 @@ def _arrive(before, moves, states, now):
 
 
 @kernel(fast_sums=True)
-def _depart(message, moves, backward):
+def depart(message, moves, backward):
     """Pass `message` backward through one transition matrix."""
     n_states = message.shape[0]
     for i in range(n_states):
@@ -108,7 +108,7 @@ def _count(forward, messages, moves, counts, n_states, stationary):
         for i in range(n_states):
             count, weights = counts[i * n_states : (i + 1) * n_states], moves[i * n_states : (i + 1) * n_states]
             count[:] = 0.0
-            _add_rows(count, forward, i, n_states, messages[n_states:])
+            add_rows(count, forward, i, n_states, messages[n_states:])
             for j in range(n_states):
                 count[j] *= weights[j]
         return
@@ -193,7 +193,7 @@ def pass_messages(dims, states, moves, scratch, narrow):
             here[j] = now[j] * back
         if t > 0:
             first = (t - 1) * stride
-            _depart(message, moves[first : first + block], backward)
+            depart(message, moves[first : first + block], backward)
     return total
 
 

@@ -15,7 +15,7 @@ from ..._core.jit import FLOATS, INTS, by_address, copy_into, entry, kernel, new
 from ..._core.offsets import offsets
 from ..._numerics.loops import PROBLEMS
 from .._span_pool import FOUND, collect, new_pool, put
-from .gibbs import NARROW, SMALLEST, pass_messages, prepare, sum_over_paths
+from .gibbs import NARROW, SMALLEST, add_rows, depart, pass_messages, prepare, sum_over_paths
 from .map import PER_STEP, STATIONARY
 
 # How pairs of labels form spans. `starts` and `ends` are 1 if the second label of a pair begins a span, or the first one
@@ -25,20 +25,12 @@ Rules = namedtuple("Rules", ["starts", "ends", "labels", "label_ptr", "before", 
 RULES = by_address([FLOATS, FLOATS, INTS, INTS, INTS, INTS, INTS], Rules)
 
 
-@kernel(fast_sums=True)
-def _add_allowed(total, share, mask, moves):
-    """Add a row of `moves`, where the mask is 1, to `total`, weighted by `share`."""
-    for j in range(total.shape[0]):
-        total[j] += share * mask[j] * moves[j]
-
-
-@kernel(fast_sums=True)
-def _sum_allowed(mask, moves, message):
-    """Return the sum of the products of three arrays."""
-    total = 0.0
-    for j in range(message.shape[0]):
-        total += mask[j] * moves[j] * message[j]
-    return total
+@kernel
+def _mask(rule, moves, m, masked):
+    """Write the factors of the transitions, with 0 for pairs of labels to which a rule does not apply."""
+    for i in range(m):
+        for j in range(m):
+            masked[i * m + j] = rule[i * (m + 1) + j] * moves[i * m + j]
 
 
 @kernel
@@ -62,32 +54,28 @@ def _fill(rules, dims, factors, marginals, tables):
     begins, goes_on, ends = tables
     n, m = dims[0], dims[1]
     n_pairs = rules.before.shape[0]
-    side = m + 1
-    for t in range(n):
+    starting, ending = new_floats(m * m), new_floats(m * m)
+    for j in range(m):
+        begins[j] = rules.starts[m * (m + 1) + j] * marginals[j]
+        ends[(n - 1) * m + j] = rules.ends[j * (m + 1) + m]
+    for t in range(1, n):
+        of_step = moves[(t - 1) * stride : (t - 1) * stride + m * m]
+        if t == 1 or stride > 0:
+            _mask(rules.starts, of_step, m, starting)
+            _mask(rules.ends, of_step, m, ending)
+        before, message = (t - 1) * m, messages[t * m : (t + 1) * m]
         here = begins[t * m : (t + 1) * m]
         here[:] = 0.0
-        first = (t - 1) * stride
-        for i in range(m if t > 0 else 0):
-            mask = rules.starts[i * side : i * side + m]
-            _add_allowed(here, forward[(t - 1) * m + i], mask, moves[first + i * m : first + (i + 1) * m])
+        add_rows(here, forward, before, np.int64(1), starting)
+        ended = ends[before : before + m]
+        depart(message, ending, ended)
         for j in range(m):
-            here[j] *= messages[t * m + j] if t > 0 else 0.0
-            if t == 0:
-                here[j] = rules.starts[m * side + j] * marginals[j]
-        for k in range(n_pairs if t > 0 else 0):
+            here[j] *= message[j]
+            ended[j] = forward[before + j] * ended[j] / marginals[before + j] if marginals[before + j] > 0.0 else 0.0
+        for k in range(n_pairs):
             i, j = rules.before[k], rules.after[k]
-            before = (t - 1) * m + i
-            pair = forward[before] * moves[first + i * m + j] * messages[t * m + j]
-            goes_on[t * n_pairs + k] = pair / marginals[before] if marginals[before] > 0.0 else 0.0
-        for i in range(m):
-            mask = rules.ends[i * side : i * side + m]
-            own = t * m + i
-            chance = rules.ends[i * side + m]
-            if t + 1 < n:
-                next_moves = moves[t * stride + i * m : t * stride + (i + 1) * m]
-                chance = _sum_allowed(mask, next_moves, messages[(t + 1) * m : (t + 2) * m]) * forward[own]
-                chance = chance / marginals[own] if marginals[own] > 0.0 else 0.0
-            ends[own] = chance
+            pair = forward[before + i] * of_step[i * m + j] * message[j]
+            goes_on[t * n_pairs + k] = pair / marginals[before + i] if marginals[before + i] > 0.0 else 0.0
 
 
 @kernel
@@ -163,7 +151,7 @@ def _walk(rules, dims, tables, place, threshold, wanted, found, chances):
         if going < threshold and t > wanted:
             break
         if chance >= threshold or t == wanted:
-            pool = put(pool, n, sample, start, t, kind, chance)
+            pool = put(pool, n, sample, start, t, kind, t == wanted, chance)
             n += 1
         t += 1
         if t == dims[0]:
@@ -212,7 +200,12 @@ def _likely_spans(problems, rules, threshold, row_ptr, wanted_last, wanted_type,
             row = row_ptr[i] + t
             for kind in range(n_types):
                 wanted = wanted_last[row] if wanted_type[row] == kind else np.int64(-1)
-                pool, n = _walk(rules, dims, tables, (i, t, kind), threshold, wanted, (pool, n), chances)
+                begun = 0.0
+                for k in range(rules.label_ptr[kind], rules.label_ptr[kind + 1]):
+                    begun += tables[0][t * m + rules.labels[k]]
+                # Most do not begin, and calls take longer.
+                if begun >= threshold or wanted >= 0:
+                    pool, n = _walk(rules, dims, tables, (i, t, kind), threshold, wanted, (pool, n), chances)
     return pool[0][:n], pool[1][:n]
 
 

@@ -49,7 +49,7 @@ def _list_longer(scores, additional, dims, tables, place, threshold, wanted, fou
         begun = entered[(stop - length) * m + label] + spans[(length - 1) * m + label]
         chance = going * np.exp(begun - longer[stop * m + label])
         if chance >= threshold or stop - length == wanted:
-            pool = put(pool, n, sample, stop - length, end - 1, label, chance)
+            pool = put(pool, n, sample, stop - length, end - 1, label, stop - length == wanted, chance)
             n += 1
         back = (stop - 1) * m + label
         going *= np.exp(longer[back] + scores[back] - longer[stop * m + label])
@@ -96,7 +96,7 @@ def _list_ending(scores, additional, dims, tables, place, inside, threshold, wan
                 begun = entered[start * m + label] + spans[(length - 1) * m + label]
                 chance = ends[here] * np.exp(begun - ended[here])
             if chance >= threshold or start == wanted_start:
-                pool = put(pool, n, sample, start, end - 1, label, chance)
+                pool = put(pool, n, sample, start, end - 1, label, start == wanted_start, chance)
                 n += 1
         if dims[OPEN_ENDED] and ends[here] > 0.0:
             place = sample, end, label
