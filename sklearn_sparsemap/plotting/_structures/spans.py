@@ -135,7 +135,7 @@ class SpansDisplay(Drawing):
         with single_sample(estimator, x):
             (found,) = last.predict_spans(transformed_sample(steps, last, x, False))
         found = [span for span in found if span.predicted or span.probability >= min_probability]
-        n_steps = max([len(x) if hasattr(x, "__len__") else x.shape[0], *(span.stop for span in found)])
+        n_steps = x.shape[0] if hasattr(x, "shape") else len(x)
         return cls.from_predictions(found, _words_of(x, n_steps) if tokens is None else tokens, ax=ax)
 
     def plot(self, ax: Any = None, *, max_alternatives: int = 3) -> Self:
