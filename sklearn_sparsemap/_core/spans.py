@@ -1,6 +1,6 @@
 """Schemes of labelled spans: which labels begin, continue and end a span, and the spans of label sequences.
 
-Used by `estimators/_structured`, `metrics`, `spans`, `structures/_chain` and `structures/_segmentation`.
+Used by `estimators`, `metrics`, `spans` and `structures`.
 
 `metrics/_spans.py` and `estimators/_structured/restrictions.py` read `prefixes`, and call `table` with the names of
 rules.
@@ -221,7 +221,9 @@ class SpanReader(LabelReader):
         after = np.where(at_end, 0, lasts + 1)
         at_end |= is_first[after] if n else False
         is_end = self._rules.table("ends")[
-            prefixes[lasts], np.where(at_end, _OUTSIDE, prefixes[after]), np.where(at_end, 0, types[lasts] == types[after])
+            prefixes[lasts],
+            np.where(at_end, _OUTSIDE, prefixes[after]),
+            np.where(at_end, 0, types[lasts] == types[after]),
         ]
         starts, lasts = starts[is_end], lasts[is_end]
         return starts, lasts, types[starts]
@@ -252,7 +254,9 @@ class RunReader(LabelReader):
 def scheme_of(labels):
     """Return the reading of labels whose scheme is not known: ``"bilou"`` if some have its own letters, else None."""
     letters = SCHEMES["bilou"].prefixes
-    own = [label for label in labels if isinstance(label, str) and label[:1] in ("L", "U") and split_label(label, letters)]
+    own = [
+        label for label in labels if isinstance(label, str) and label[:1] in ("L", "U") and split_label(label, letters)
+    ]
     return "bilou" if own else None
 
 

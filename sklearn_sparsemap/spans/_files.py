@@ -21,7 +21,9 @@ _FORMS = "doccano, Label Studio or Prodigy"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def load_jsonl(path: Source, *, encoding: str = "utf-8", max_bytes: int = MAX_BYTES) -> tuple[list[str], list[list[Span]]]:
+def load_jsonl(
+    path: Source, *, encoding: str = "utf-8", max_bytes: int = MAX_BYTES
+) -> tuple[list[str], list[list[Span]]]:
     """Read annotated texts from a file of doccano, Label Studio or Prodigy.
 
     Parameters

@@ -231,7 +231,9 @@ def _align(tokens, start, stop, name, expand):
         )
     end = len(tokens.text) if tokens.text is not None else tokens.stops[-1] if tokens.stops else 0
     if not 0 <= start < stop or stop > max(end, tokens.stops[-1] if tokens.stops else 0):
-        raise ValueError(f"{name} is from character {start} to {stop}, which is no part of the text of {end} characters")
+        raise ValueError(
+            f"{name} is from character {start} to {stop}, which is no part of the text of {end} characters"
+        )
     # The tokens that end after the start, up to those that begin before the stop.
     first = bisect_right(tokens.stops, start)
     after = bisect_left(tokens.starts, stop)

@@ -1,6 +1,6 @@
 """Tokens with their offsets in a text.
 
-Used by `estimators/_structured`.
+Used by `estimators` and `plotting`.
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ class Offsets(NamedTuple):
         if self.text is not None:
             return first, after, self.text[first:after]
         # Characters between the tokens are unknown; blanks keep the offsets.
-        parts = [word + " " * (nxt - end) for word, end, nxt in zip(words, self.stops[start:], self.starts[start + 1 : stop])]
+        parts = [
+            word + " " * (nxt - end) for word, end, nxt in zip(words, self.stops[start:], self.starts[start + 1 : stop])
+        ]
         return first, after, "".join([*parts, words[-1]])
 
 

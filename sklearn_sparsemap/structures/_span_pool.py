@@ -3,8 +3,6 @@
 Used by `structures/_chain` and `structures/_segmentation`.
 """
 
-from itertools import chain
-
 import numpy as np
 from numba import types
 

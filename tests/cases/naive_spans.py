@@ -3,8 +3,7 @@
 from itertools import product
 
 import numpy as np
-
-from sklearn_sparsemap._core.spans import READINGS, split_label
+from internals import READINGS, split_label
 
 
 def spans_in(labels, scheme):

@@ -162,10 +162,13 @@ def test_spans_as_parts_have_their_marginals():
         marginals = model.predict_marginals(X)
         for own, table, best in zip(found, marginals, model.predict(X)):
             assert sum(span.probability for span in own) == pytest.approx(
-                sum(table[t, n - 1, c] for t in range(4) for n in range(1, min(3, 4 - t) + 1) for c in range(2)), abs=1e-4
+                sum(table[t, n - 1, c] for t in range(4) for n in range(1, min(3, 4 - t) + 1) for c in range(2)),
+                abs=1e-4,
             )
             for span in own:
-                assert span.probability == pytest.approx(table[span.start, span.stop - span.start - 1, span.type], abs=1e-9)
+                assert span.probability == pytest.approx(
+                    table[span.start, span.stop - span.start - 1, span.type], abs=1e-9
+                )
             assert [[s.start, s.stop, s.type] for s in own if s.predicted] == best.tolist()
 
 
@@ -251,7 +254,9 @@ def test_group_lasso_perceptron_has_spans():
     X, y = [np.eye(3)] * 4, [["O", "B-X", "I-X"]] * 4
     model = GroupLassoPerceptron("chain", budget=2, groups=[0, 1, 2], random_state=0).fit(X, y)
     found = model.predict_spans(X[:1])[0]
-    assert [span[:3] for span in found if span.predicted] == [span[:3] for span in spans_from_labels(model.predict(X)[0])]
+    assert [span[:3] for span in found if span.predicted] == [
+        span[:3] for span in spans_from_labels(model.predict(X)[0])
+    ]
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,9 @@ def test_offsets_survive_labels_and_files_for_random_texts():
 
 
 def test_tokens_of_words_numbers_and_marks():
-    texts = [token.text for token in tokenize("Don’t pay 1,000.50€ (10:30) for a_b—e\u0301te\u0301 👍🏽👩\u200d👧 नमस्ते!")]
+    texts = [
+        token.text for token in tokenize("Don’t pay 1,000.50€ (10:30) for a_b—e\u0301te\u0301 👍🏽👩\u200d👧 नमस्ते!")
+    ]
     expected = "Don’t pay 1,000.50 € ( 10:30 ) for a_b — e\u0301te\u0301 👍🏽 👩\u200d👧 नमस्ते !"
     assert texts == expected.split()
     assert tokenize("  \n") == []
@@ -113,7 +115,10 @@ TEXT = "Ada Lovelace lived in London."
     [
         ([(0, 9, "PER")], r"spans\[0\], from character 0 to 9, is not aligned.*0 to 12: 'Ada Lovelace'"),
         ([(0, 13, "PER")], "is not aligned"),
-        ([(0, 3, "PER"), (0, 12, "PER")], r"spans\[0\] \(PER\) and spans\[1\] \(PER\) overlap: both have token 0, 'Ada'"),
+        (
+            [(0, 3, "PER"), (0, 12, "PER")],
+            r"spans\[0\] \(PER\) and spans\[1\] \(PER\) overlap: both have token 0, 'Ada'",
+        ),
         ([(3, 4, "PER")], "has no token"),
         ([(0, 40, "PER")], "no part of the text of 29 characters"),
         ([(5, 5, "PER")], "no part of the text"),
@@ -146,7 +151,10 @@ def test_forms_of_tokens_and_spans():
     plain = [Token("Ada", 0, 3), Token("saw", 4, 7), Token("London", 8, 14)]
     # As spaCy has them.
     doc = [SimpleNamespace(text=text, idx=start) for text, start, _ in plain]
-    ends = [SimpleNamespace(start_char=0, end_char=3, label_="PER"), SimpleNamespace(start_char=8, end_char=14, label_="LOC")]
+    ends = [
+        SimpleNamespace(start_char=0, end_char=3, label_="PER"),
+        SimpleNamespace(start_char=8, end_char=14, label_="LOC"),
+    ]
     dicts = [{"text": text, "start": start, "end": stop} for text, start, stop in plain]
     spans = [(0, 3, "PER"), {"start": 8, "end": 14, "label": "LOC"}]
     for tokens in (plain, doc, dicts, [tuple(token) for token in plain]):
@@ -230,7 +238,12 @@ def test_files_of_tools_are_read(form, tmp_path):
 
 
 def test_rejected_texts_are_left_out_and_unlabelled_ones_kept():
-    lines = [{"text": "a", "answer": "reject"}, {"text": "b", "answer": "ignore"}, {"text": "c"}, {"text": "d", "label": None}]
+    lines = [
+        {"text": "a", "answer": "reject"},
+        {"text": "b", "answer": "ignore"},
+        {"text": "c"},
+        {"text": "d", "label": None},
+    ]
     assert load_jsonl(StringIO("\n".join(map(json.dumps, lines)))) == (["c", "d"], [[], []])
 
 

@@ -205,7 +205,9 @@ class SpansDisplay(Drawing):
 
     def _others(self):
         """Return the spans that are not predicted, the most probable first."""
-        return sorted((span for span in self.spans if span.predicted is False), key=lambda own: -(own.probability or 0.0))
+        return sorted(
+            (span for span in self.spans if span.predicted is False), key=lambda own: -(own.probability or 0.0)
+        )
 
     def _fill(self, name):
         return FILLS[self._types.index(str(name)) % len(FILLS)]

@@ -138,9 +138,7 @@ def _likely_spans(problems, inside, threshold, row_ptr, wanted_start, wanted_lab
         for end in range(1, dims[N_STEPS] + 1):
             row = row_ptr[i] + end - 1
             wanted = wanted_start[row], wanted_label[row]
-            pool, n = _list_ending(
-                scores, additional, dims, tables, (i, end), inside, threshold, wanted, (pool, n)
-            )
+            pool, n = _list_ending(scores, additional, dims, tables, (i, end), inside, threshold, wanted, (pool, n))
     return pool[0][:n], pool[1][:n]
 
 
