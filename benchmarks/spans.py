@@ -2,9 +2,9 @@
 
     python benchmarks/spans.py
 
-`reliability`: models of some hundred sentences of CoNLL-2000 (phrases), CoNLL-2002 (names) and recipes (the lines of the
-package), and the spans of others with a probability of at least 0.01. The calibration error is the mean distance of the
-probability and the fraction of spans that are in the gold labels, over ten groups by probability. Half of the other
+`reliability`: models of some hundred sentences of CoNLL-2000 (phrases), CoNLL-2002 (names) and recipes (the lines of
+the package), and the spans of others with a probability of at least 0.01. The calibration error is the mean distance of
+the probability and the fraction of spans that are in the gold labels, over ten groups by probability. Half of the other
 sentences choose the temperature that has the least squared error of the probabilities, and the rest is the test.
 `times`: CPU time compared with `predict`, for all test sentences and for one.
 """

@@ -131,8 +131,8 @@ class LabelReader:
 class SpanReader(LabelReader):
     """The spans of sequences of some labels.
 
-    `structures/_chain/spans.py` reads the attributes, and `metrics/_spans.py` and `estimators/_structured/spans.py` those
-    for types.
+    `structures/_chain/spans.py` reads the attributes, and `metrics/_spans.py` and `estimators/_structured/spans.py`
+    those for types.
 
     Parameters
     ----------

@@ -50,9 +50,9 @@ def load_jsonl(
     -----
     Spans are looked for under the keys ``spans``, ``label``, ``labels`` and ``entities``, and in the ``annotations`` of
     Label Studio. Each is a list ``[start, stop, type]``, or an object with these fields: ``start`` and ``end`` (or
-    ``start_offset`` and ``end_offset``), ``label`` (or a list ``labels``). Texts that were rejected or ignored in Prodigy
-    are left out, and so are cancelled annotations of Label Studio. Offsets count characters. If a span comes with its
-    text, and this agrees only with offsets in UTF-16, which some tools in browsers write, they are converted.
+    ``start_offset`` and ``end_offset``), ``label`` (or a list ``labels``). Texts that were rejected or ignored in
+    Prodigy are left out, and so are cancelled annotations of Label Studio. Offsets count characters. If a span comes
+    with its text, and this agrees only with offsets in UTF-16, which some tools in browsers write, they are converted.
 
     Examples
     --------
@@ -83,8 +83,8 @@ def load_jsonl(
 def dump_jsonl(path: str | PathLike[str] | Any, texts: Sequence[str], spans: Sequence[Iterable[Span]]) -> None:
     """Write annotated texts to a file, a JSON object for each line.
 
-    A line is ``{"text": ..., "spans": [{"start": ..., "end": ..., "label": ...}]}``, with ``probability`` if it is known.
-    It is the form of Prodigy; `load_jsonl` reads it.
+    A line is ``{"text": ..., "spans": [{"start": ..., "end": ..., "label": ...}]}``, with ``probability`` if it is
+    known. It is the form of Prodigy; `load_jsonl` reads it.
 
     Parameters
     ----------
@@ -103,10 +103,10 @@ def dump_jsonl(path: str | PathLike[str] | Any, texts: Sequence[str], spans: Seq
     >>> from io import StringIO
     >>> from sklearn_sparsemap.spans import dump_jsonl, spans_from_labels, tokenize
     >>> file = StringIO()
-    >>> text = "Ada saw London"
-    >>> dump_jsonl(file, [text], [spans_from_labels(["B-PER", "O", "B-LOC"], tokens=tokenize(text))])
+    >>> text = "Ada laughed"
+    >>> dump_jsonl(file, [text], [spans_from_labels(["B-PER", "O"], tokens=tokenize(text))])
     >>> print(file.getvalue().strip())
-    {"text": "Ada saw London", "spans": [{"start": 0, "end": 3, "label": "PER"}, {"start": 8, "end": 14, "label": "LOC"}]}
+    {"text": "Ada laughed", "spans": [{"start": 0, "end": 3, "label": "PER"}]}
     """
     check_same_length(texts, spans)
     lines = [_line_of(i, text, own) for i, (text, own) in enumerate(zip(texts, spans))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from itertools import pairwise
 from numbers import Integral
 from typing import Literal
 
@@ -72,12 +73,12 @@ def labels_from_spans(
             start, stop = _align(given, start, stop, f"spans[{k}]", alignment == "expand")
         elif not 0 <= start < stop <= len(given.words):
             raise ValueError(
-                f"spans[{k}] is from token {start} to token {stop}, but there are {len(given.words)} tokens; a span has at "
-                "least one, and ends at the last one or before"
+                f"spans[{k}] is from token {start} to token {stop}, but there are {len(given.words)} tokens; a span "
+                "has at least one, and ends at the last one or before"
             )
         rows.append((start, stop, kind, k))
     rows.sort(key=lambda row: row[:2])
-    for before, after in zip(rows, rows[1:]):
+    for before, after in pairwise(rows):
         if after[0] < before[1]:
             shared = quoted(given.words[after[0]])
             raise ValueError(
@@ -101,8 +102,8 @@ def spans_from_labels(
     labels : sequence of str
         The label of each token.
     scheme : {"bio", "bioes", "bilou", "iob1", "iob2", "ioe1", "ioe2"}, default=None
-        The scheme of the labels, read strictly: labels that form no span are outside. None reads all schemes as conlleval
-        does; see `sklearn_sparsemap.metrics.span_f1_score`. It reads labels that begin with L or U as BILOU.
+        The scheme of the labels, read strictly: labels that form no span are outside. None reads all schemes as
+        conlleval does; see `sklearn_sparsemap.metrics.span_f1_score`. It reads labels that begin with L or U as BILOU.
     tokens : sequence, default=None
         The tokens, as for `labels_from_spans`. The spans then have a text and, if the tokens have offsets,
         ``start_char`` and ``stop_char``.
@@ -185,7 +186,7 @@ def labels_from_tags(tags: Sequence[Any], names: Any) -> list[Any]:
 
 
 def _read_span(span, name):
-    """Return start, stop and type of a span in one of the forms of `labels_from_spans`, and whether it is in characters."""
+    """Return start, stop and type of a span, and whether it is in characters; see `labels_from_spans`."""
     if isinstance(span, Span):
         in_chars = span.start_char is not None
         start, stop = (span.start_char, span.stop_char) if in_chars else (span.start, span.stop)
@@ -226,8 +227,8 @@ def _align(tokens, start, stop, name, expand):
     """Return the positions of the first token of a span in characters, and of the token after its last one."""
     if tokens.starts is None:
         raise ValueError(
-            f"{name} is in characters, and the tokens have no offsets; pass tokens as tokenize makes them, or a Span in "
-            "tokens"
+            f"{name} is in characters, and the tokens have no offsets; pass tokens as tokenize makes them, or a Span "
+            "in tokens"
         )
     end = len(tokens.text) if tokens.text is not None else tokens.stops[-1] if tokens.stops else 0
     if not 0 <= start < stop or stop > max(end, tokens.stops[-1] if tokens.stops else 0):

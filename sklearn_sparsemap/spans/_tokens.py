@@ -43,9 +43,9 @@ class Tokens(list[Token]):
 def tokenize(text: str) -> list[Token]:
     """Split a text into words, numbers and punctuation marks, with their offsets.
 
-    A word has letters, digits, underscores and the marks on them; an apostrophe inside of a word belongs to it, and so do
-    the separators of a number such as 1,000.5 or 10:30. Any other character is a token of its own, except blanks. Marks,
-    invisible characters and skin tones belong to the token before them.
+    A word has letters, digits, underscores and the marks on them; an apostrophe inside of a word belongs to it, and so
+    do the separators of a number such as 1,000.5 or 10:30. Any other character is a token of its own, except blanks.
+    Marks, invisible characters and skin tones belong to the token before them.
 
     Parameters
     ----------

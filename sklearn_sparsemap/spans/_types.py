@@ -25,8 +25,8 @@ class Span(NamedTuple):
     predicted : bool, default=None
         Whether it belongs to the predicted labels. None if it is not of a model.
     alternatives : tuple of Span, default=()
-        Of a predicted span: the spans of a probability of at least 0.01 that are not predicted and share a token with it,
-        the most probable first.
+        Of a predicted span: the spans of a probability of at least 0.01 that are not predicted and share a token with
+        it, the most probable first.
 
     See Also
     --------

@@ -2,7 +2,7 @@
 
 import json
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_probabilities_are_sums_over_all_label_sequences(scheme, constrained):
     # Without constraints, labels other than BILOU are read as conlleval reads them.
     reading = READING.get(scheme, scheme) if constrained or scheme == "bilou" else None
     n_compared = 0
-    for trial in range(85):
+    for _ in range(85):
         scale = rng.choice([0.3, 1.0, 4.0, 300.0])
         randomise(model, rng, scale)
         model.temperature = rng.choice([0.5, 1.0])
@@ -146,7 +146,7 @@ def segment_scores(model, x, codes, open_ended):
         for label, length in runs:
             too_long = length > 2 and not open_ended
             total += -np.inf if too_long else model.durations_[min(length, 2) - 1, label]
-        total += sum(model.transitions_[a, b] for (a, _), (b, _) in zip(runs, runs[1:]))
+        total += sum(model.transitions_[a, b] for (a, _), (b, _) in pairwise(runs))
         scores.append(total)
     return np.array(scores)
 

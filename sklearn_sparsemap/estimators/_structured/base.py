@@ -315,12 +315,12 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         ----------
         X : as in `fit`
         min_probability : float, default=0.0
-            Smallest probability of a span. Larger values take less time. With 0.0, the result has all predicted spans, and
-            all others of positive probability; for crf, under which each span has some, those of at least 1e-4.
+            Smallest probability of a span. Larger values take less time. With 0.0, the result has all predicted spans,
+            and all others of positive probability; for crf, under which each span has some, those of at least 1e-4.
             Smaller values than this list more.
         tokens : sequence, default=None
-            The tokens of each sample: words, or tokens with offsets, as `sklearn_sparsemap.spans.tokenize` or spaCy makes
-            them. The spans then have a text and, if tokens have offsets, ``start_char`` and ``stop_char``.
+            The tokens of each sample: words, or tokens with offsets, as `sklearn_sparsemap.spans.tokenize` or spaCy
+            makes them. The spans then have a text and, if tokens have offsets, ``start_char`` and ``stop_char``.
 
         Returns
         -------
@@ -344,8 +344,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         `sklearn_sparsemap.metrics.span_f1_score` does by default, or as BILOU if some begin with L or U. The spans of a
         `Segmentation` are its segments, except those of the label ``"O"``. If its parts are spans, types are ints.
 
-        Under SparseMAP, different mixtures of structures can have the same marginals. The probability of a span of several
-        steps is then that of the mixture that was found.
+        Under SparseMAP, different mixtures of structures can have the same marginals. The probability of a span of
+        several steps is then that of the mixture that was found.
         """
         return predict_spans(whole(self), X, min_probability, tokens)
 

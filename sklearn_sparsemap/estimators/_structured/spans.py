@@ -14,8 +14,8 @@ from ...spans._tokens import read_tokens
 from .._failures import warn_of_gaps
 
 # Smallest probability of the spans of a Gibbs distribution by default, because all spans have a positive one. Smaller
-# values list more: 150 spans for a sentence of CoNLL-2000 at 1e-4, 400 at 1e-6. There are at most sqrt(2 n_types / LEAST)
-# for each step, because the spans of a sequence do not overlap.
+# values list more: 150 spans for a sentence of CoNLL-2000 at 1e-4, 400 at 1e-6. There are at most sqrt(2 n_types /
+# LEAST) for each step, because the spans of a sequence do not overlap.
 _LEAST = 1e-4
 # Smallest probability of the alternatives of a predicted span.
 _LIKELY = 0.01

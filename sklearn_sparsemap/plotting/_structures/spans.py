@@ -67,7 +67,8 @@ class SpansDisplay(Drawing):
         for k, span in enumerate(self.spans):
             if span.start is None or span.stop is None or not 0 <= span.start < span.stop <= len(self.words):
                 raise ValueError(
-                    f"spans[{k}] is from token {span.start} to token {span.stop}, but there are {len(self.words)} tokens"
+                    f"spans[{k}] is from token {span.start} to token {span.stop}, but there are {len(self.words)} "
+                    "tokens"
                 )
         self._types = sorted({str(span.type) for span in self.spans})
 
@@ -110,8 +111,8 @@ class SpansDisplay(Drawing):
         estimator : object
             With ``predict_spans``, such as `StructuredSparseMAPClassifier`; or a pipeline or a search around one.
         x : str, sequence of words or of dicts, or array-like
-            One sample: an element of the list that ``predict`` takes. A str is split by `tokenize`, for pipelines that take
-            words.
+            One sample: an element of the list that ``predict`` takes. A str is split by `tokenize`, for pipelines that
+            take words.
         tokens : sequence, default=None
             The tokens of the sample. By default, its words, the ``"word"`` of its dicts, or numbers from 1.
         min_probability : float, default=0.01
@@ -173,9 +174,9 @@ class SpansDisplay(Drawing):
         Returns
         -------
         html : str
-            A ``div`` without scripts. All texts are escaped. Predicted spans are coloured by their type, the stronger the
-            more probable. The title of a word, which browsers show on hover, lists its alternatives, and so does the table
-            below the text. It can be read on light and on dark pages.
+            A ``div`` without scripts. All texts are escaped. Predicted spans are coloured by their type, the stronger
+            the more probable. The title of a word, which browsers show on hover, lists its alternatives, and so does
+            the table below the text. It can be read on light and on dark pages.
         """
         parts = []
         covering = {k: [] for k in range(len(self.words))}

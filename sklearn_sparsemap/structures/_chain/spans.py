@@ -18,9 +18,9 @@ from .._span_pool import FOUND, collect, new_pool, put
 from .gibbs import NARROW, SMALLEST, add_rows, depart, pass_messages, prepare, sum_over_paths
 from .map import PER_STEP, STATIONARY
 
-# How pairs of labels form spans. `starts` and `ends` are 1 if the second label of a pair begins a span, or the first one
-# ends it: flat matrices of n_labels + 1 rows, the last of which is the side of a sequence. `labels` are those of each type
-# from `label_ptr[type]` on, and `before`, `after` the pairs of a type whose second label continues a span.
+# How pairs of labels form spans. `starts` and `ends` are 1 if the second label of a pair begins a span, or the first
+# one ends it: flat matrices of n_labels + 1 rows, the last of which is the side of a sequence. `labels` are those of
+# each type from `label_ptr[type]` on, and `before`, `after` the pairs of a type whose second label continues a span.
 Rules = namedtuple("Rules", ["starts", "ends", "labels", "label_ptr", "before", "after", "pair_ptr"])
 RULES = by_address([FLOATS, FLOATS, INTS, INTS, INTS, INTS, INTS], Rules)
 

@@ -80,7 +80,7 @@ def _list_ending(scores, additional, dims, tables, place, inside, threshold, wan
     pool, n
     """
     sample, end = place
-    ends, entered, ended, longer, spans = tables
+    ends, entered, ended, _, spans = tables
     pool, n = found
     m = dims[N_LABELS]
     longest = score_spans(scores, additional, dims, end, spans)
