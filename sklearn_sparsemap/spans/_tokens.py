@@ -34,7 +34,7 @@ class Token(NamedTuple):
     stop: int
 
 
-class Tokens(list[Token]):
+class _TokensOfText(list[Token]):
     """The tokens of a text, as a list, which knows the text."""
 
     text: str
@@ -86,7 +86,7 @@ def tokenize(text: str) -> list[Token]:
         else:
             bounds.append([match.start(), match.end()])
         mark = first if is_mark and goes_on else ""
-    tokens = Tokens(Token(text[start:stop], start, stop) for start, stop in bounds)
+    tokens = _TokensOfText(Token(text[start:stop], start, stop) for start, stop in bounds)
     tokens.text = text
     return tokens
 

@@ -25,9 +25,6 @@ from sklearn_sparsemap._core.jit import as_oracle, copy_into, readonly
 import sklearn_sparsemap._core.compile.mode as mode
 from sklearn_sparsemap._core.compile.mode import TESTED_VERSIONS
 
-# The rules of schemes of spans, which the twin of `predict_spans` applies pair by pair.
-from sklearn_sparsemap._core.spans import READINGS, split_label
-
 # Vectors of the processor against NumPy.
 import sklearn_sparsemap._core.lanes as lanes
 from sklearn_sparsemap._core.lanes import WIDTH, larger, largest, load, pick, spread, store, total

@@ -1,28 +1,61 @@
 """Spans by their definition: all label sequences, and the spans in each of them."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
-from internals import READINGS, split_label
+
+# For each scheme, whether the second of two prefixes starts a span, continues that of the first, and whether the first
+# ends one, given whether the types are the same. The scheme None is that of conlleval.
+RULES = {
+    None: (
+        lambda p, q, same: q != "O" and (q in "BS" or p in "OES" or not same),
+        lambda p, q, same: p in "BI" and q in "IE" and same,
+        lambda p, q, same: p != "O" and not (p in "BI" and q in "IE" and same),
+    ),
+    "iob1": (
+        lambda p, q, same: (q == "I" and (p == "O" or not same)) or (q == "B" and p != "O" and same),
+        lambda p, q, same: p != "O" and q == "I" and same,
+        lambda p, q, same: p != "O" and not (q == "I" and same),
+    ),
+    "iob2": (
+        lambda p, q, same: q == "B",
+        lambda p, q, same: p != "O" and q == "I" and same,
+        lambda p, q, same: p != "O" and not (q == "I" and same),
+    ),
+    "ioe1": (
+        lambda p, q, same: q != "O" and (p == "O" or (p == "I" and not same) or (p == "E" and same)),
+        lambda p, q, same: p == "I" and q != "O" and same,
+        lambda p, q, same: (p == "I" and (q == "O" or not same)) or (p == "E" and q != "O" and same),
+    ),
+    "ioe2": (
+        lambda p, q, same: q != "O" and (p in "OE" or not same),
+        lambda p, q, same: p == "I" and q != "O" and same,
+        lambda p, q, same: p == "E",
+    ),
+    "bioes": (
+        lambda p, q, same: q in "BS",
+        lambda p, q, same: p in "BI" and q in "IE" and same,
+        lambda p, q, same: p in "ES",
+    ),
+    "bilou": (
+        lambda p, q, same: q in "BU",
+        lambda p, q, same: p in "BI" and q in "IL" and same,
+        lambda p, q, same: p in "LU",
+    ),
+}
 
 
 def spans_in(labels, scheme):
     """Return the spans (start, stop, type) of one label sequence, by the rules for pairs of labels."""
-    rules = READINGS[scheme]
-    split = [(0, None), *(split_label(label, rules.prefixes) for label in labels), (0, None)]
-
-    def holds(rule, i):
-        """Tell whether the rule holds for label i - 1 and the one before it."""
-        (before, one), (after, other) = split[i - 1], split[i]
-        is_side = i in (1, len(split) - 1)
-        return rules.table(rule)[before, after, int(one == other and not is_side)]
-
+    starts, continues, ends = RULES[scheme]
+    split = ["O", *labels, "O"]
+    pairs = [(a[0], b[0], a[1:] == b[1:]) for a, b in pairwise(split)]
     found = set()
-    for start in range(1, len(split) - 1):
-        for stop in range(start + 1, len(split)):
-            inside = all(holds("continues", i) for i in range(start + 1, stop))
-            if holds("starts", start) and inside and not holds("continues", stop) and holds("ends", stop):
-                found.add((start - 1, stop - 1, split[start][1]))
+    for start in range(len(labels)):
+        for stop in range(start + 1, len(labels) + 1):
+            inside = all(continues(*pairs[i]) for i in range(start + 1, stop))
+            if starts(*pairs[start]) and inside and not continues(*pairs[stop]) and ends(*pairs[stop]):
+                found.add((start, stop, labels[start][2:]))
     return found
 
 
