@@ -286,7 +286,8 @@ class SpansDisplay(Drawing):
         has_label = False
         for span in self._predicted():
             if span.start <= last and span.stop > first:
-                left, right = lefts[max(span.start, first)], rights[min(span.stop - 1, last)]
+                left = lefts[max(span.start, first)]
+                right = rights[min(span.stop - 1, last)]
                 name = _name_of(span) if span.start >= first else ""
                 pieces.append(("box", left - _PAD, right + _PAD, middle, top, name, span))
                 has_label = True
@@ -297,7 +298,8 @@ class SpansDisplay(Drawing):
         for span in self._others():
             if span.start > last or span.stop <= first:
                 continue
-            left, right = lefts[max(span.start, first)], rights[min(span.stop - 1, last)]
+            left = lefts[max(span.start, first)]
+            right = rights[min(span.stop - 1, last)]
             name = _name_of(span)
             reach = max(right, left + text_width(name, _LABEL) + 2 * _PAD)
             free = [n for n, row in enumerate(rows) if all(reach < begin or left > end for begin, end in row)]

@@ -54,7 +54,8 @@ def _fill(rules, dims, factors, marginals, tables):
     begins, goes_on, ends = tables
     n, m = dims[0], dims[1]
     n_pairs = rules.before.shape[0]
-    starting, ending = new_floats(m * m), new_floats(m * m)
+    starting = new_floats(m * m)
+    ending = new_floats(m * m)
     for j in range(m):
         begins[j] = rules.starts[m * (m + 1) + j] * marginals[j]
         ends[(n - 1) * m + j] = rules.ends[j * (m + 1) + m]
@@ -102,7 +103,8 @@ def _fill_tables(scores, additional, dims, rules, tables):
     """Fill in the factors of the probabilities of spans; return the log-partition."""
     n, m = dims[0], dims[1]
     size = n * m
-    states, moves = new_floats(size), new_constants(m * m, 0.0)
+    states = new_floats(size)
+    moves = new_constants(m * m, 0.0)
     scratch = new_floats(n * (2 * m + 1) + m)
     shift, lowest, lowest_finite = prepare(scores, additional, dims, states, moves)
     narrow = lowest >= -NARROW
