@@ -121,6 +121,7 @@ RELATED = [
     [f"features.word_{name}" for name in ("shape", "case", "digits", "punctuation")],
     [f"features.{name}" for name in ("ArcVectorizer", "ArcTemplate", "dependency_templates", "arc_templates")],
     [f"features.{name}" for name in ("TokenDictVectorizer", "OnRows", "RowUnion", "TemplateVectorizer")],
+    ["features.OutOfFoldScores", "features.OnRows", "features.RowUnion", "StructuredSparseMAPClassifier"],
     ["pipeline.StructuredPipeline", "pipeline.make_structured_pipeline", "StructuredSparseMAPClassifier"],
     ["features.TemplateVectorizer", "features.sentences_from_frame", "features.TokenDictVectorizer"],
     ["features.TemplateVectorizer", "datasets.load_conll", "metrics.span_f1_score"],
@@ -238,12 +239,37 @@ def show_thumbnail(app, docname, source):
         source[0] = re.sub(r"^.+\n=+\n\n", lambda title: title[0] + image, source[0], count=1, flags=re.M)
 
 
+def lay_out(app, docname, source):
+    """Add the directives that sources leave out, so that they can be read as plain text on hosts of code.
+
+    Entries of the index, at the end of a source, go below the title. On pages with pictures, code outside of the
+    directive `plot` runs in the same namespace as the code in it.
+    """
+    text = source[0]
+    entries = "".join(re.findall(r"^\.\. index::.*\n", text, re.M))
+    if entries and docname != "index":
+        text = re.sub(r"^\.\. index::.*\n", "", text, flags=re.M)
+        text = re.sub(r"^.+\n=+\n\n", lambda title: f"{title[0]}{entries}\n", text, count=1, flags=re.M)
+    if re.search(r"^\.\. plot::\n   :context:", text, re.M):
+        text = re.sub(r"^>>> (?:.+\n)+", _in_namespace, text, flags=re.M)
+        # Each page begins with an empty namespace.
+        text = re.sub(r"^(\.\. plot::\n   :context:).*$", r"\1 reset", text, count=1, flags=re.M)
+    source[0] = text
+
+
+def _in_namespace(block):
+    if "+SKIP" in block[0]:
+        return block[0]
+    code = re.sub("^(?=.)", "   ", block[0], flags=re.M)
+    return f".. plot::\n   :context: close-figs\n   :nofigs:\n\n{code}"
+
+
 SECTIONS = ["../examples/learning", "../examples/label_sets", "../examples/inference", "../examples/factor_graphs",
             "../examples/groups", "../examples/scripts", "../examples/networks", "*"]  # fmt: skip
 # The order within a section: the easiest first.
 EXAMPLES = [
     *("plot_quickstart.py", "plot_parses.py", "plot_jigsaw.py", "plot_segments.py", "plot_recording.py"),
-    "plot_ranking.py",
+    *("plot_sensor_trees.py", "plot_ranking.py"),
     *("plot_predict_then_optimise.py", "plot_restored_picture.py", "plot_conformal_words.py", "plot_dag_orderings.py"),
     *("plot_multilabel.py", "plot_digit_attributes.py"),
     *("plot_alignment.py", "plot_solvers.py"),

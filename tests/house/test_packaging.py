@@ -231,6 +231,7 @@ from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifi
 from sklearn_sparsemap import map_inference, marginal_inference, sparsemap
 from sklearn_sparsemap.factors import AtMost, Budget, FactorGraph, Xor
 from sklearn_sparsemap.features import DERIVED_FIELDS, TemplateVectorizer, ngrams
+from sklearn_sparsemap.score_models import Network
 from sklearn_sparsemap.structures import LinearChain
 
 model = StructuredSparseMAPClassifier("chain", loss="hinge", n_jobs=2, solver="mira", eta0=1)
@@ -240,7 +241,7 @@ score: float = model.score([np.eye(2)], [["a", "b"]])
 graph = FactorGraph()
 u = graph.variables((2, 3), name="u")
 graph.add(Xor(~u[0]), *[Budget(row, 1) for row in u])
-MultilabelLPSparseMAP(constraints=[AtMost(2)], threshold="auto", hidden_layer_sizes=(3,))
+MultilabelLPSparseMAP(constraints=[AtMost(2)], threshold="auto", score_model=Network((3,)))
 TemplateVectorizer([*ngrams("word", (1, 2), 1), "n[0]"], derived_fields={**DERIVED_FIELDS, "n": ("word", len)})
 result = sparsemap(LinearChain(), np.eye(2), transitions=np.eye(2))
 result.vjp(np.eye(2))["scores"].round(2)
