@@ -65,10 +65,13 @@ NAMES = {
         ChainDisplay CoefficientPathDisplay ConformalCoverageDisplay ConvergenceDisplay ExplanationDisplay
         FactorGraphDisplay FeatureTableDisplay GroupOrderDisplay GroupPathDisplay HierarchyDisplay
         LabelCalibrationDisplay LabelConfusionDisplay LabelGraphDisplay LossCurveDisplay MatchingDisplay
-        MemoryCurveDisplay PartsDisplay RankingDisplay SegmentationDisplay TransitionsDisplay TreeDisplay
+        MemoryCurveDisplay PartsDisplay RankingDisplay SegmentationDisplay SpansDisplay TransitionsDisplay TreeDisplay
     """,
     "score_models": """
         Network Trees
+    """,
+    "spans": """
+        Span Token dump_jsonl labels_from_spans labels_from_tags load_jsonl spans_from_labels tokenize
     """,
     "structures": """
         Alignment CustomStructure DependencyTree HeadAutomaton LinearChain LinearProgram Matching Path Ranking

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._core.annotations import Any, Mapping, NDArray
+from ..._core.annotations import Any, Mapping, NDArray, Sequence
+from ..._core.spans import SpanReader, scheme_of
 from .._base import Structure, as_ints, solver_in_tensors
 from .entering import ways_of_chain
 from .flow.choice import FLOW
 from .gibbs import chain_marginals
 from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, viterbi
 from .sampling import draw_paths
+from .spans import likely_spans
 
 
 class LinearChain(Structure):
@@ -77,6 +79,12 @@ class LinearChain(Structure):
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
         return list(draw_paths(sample, n, rng))
+
+    def span_reader(self, labels: Sequence[Any] | None, scheme: str | None) -> Any:
+        return SpanReader(labels, scheme_of(labels) if scheme is None else scheme)
+
+    def likely_spans(self, problems: Any, reader: Any, threshold: float, wanted: Any, n_jobs: int | None) -> Any:
+        return likely_spans(problems, reader, threshold, wanted, n_jobs)
 
     def is_soon_exact(self, problems: Any) -> bool:
         return not problems.dims[:, 2].any()
