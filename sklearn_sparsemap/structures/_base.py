@@ -277,7 +277,7 @@ class Structure(HasContent):
         -------
         places : int array of shape (n_positions, n_alternatives), or None
             Every structure has exactly one part of each row, and no other parts. None if structures do not have this
-            form.
+            form. Samples and n-best lists then take fewer calls.
         """
         return None
 
@@ -344,10 +344,6 @@ class Structure(HasContent):
     def is_soon_exact(self, problems: Any) -> bool:
         """Return whether exact inference of `Problems` takes no longer than a few calls of the oracle."""
         return self.polytope_solver is not None and self.polytope_solver.before is always
-
-    def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the slot of each given part. By default, slots are numbered like parts."""
-        return parts
 
     def for_training(self) -> Structure:
         """Return the structure over which estimators compute their losses. By default this one."""

@@ -6,6 +6,7 @@ from internals import LinearModel, NetworkModel
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+ScoreModel = LinearModel.__base__
 rng = np.random.default_rng(0)
 COEF = rng.normal(size=(6, 4)) * (rng.random((6, 4)) < 0.6)
 HIDDEN = rng.normal(size=(6, 5))
@@ -30,6 +31,12 @@ MODELS = {
     "no hidden layer": (NetworkModel([COEF], [INTERCEPT], ADDITIONAL), linear, 1e-12, True),
     "network": (NetworkModel([HIDDEN, LAST], [np.ones(5), INTERCEPT], ADDITIONAL), with_hidden_layer, 1e-12, False),
 }
+
+
+def test_each_score_model_has_a_case():
+    kinds = {type(model) for model, *_ in MODELS.values()}
+    absent = [kind.__name__ for kind in ScoreModel.__subclasses__() if kind not in kinds]
+    assert not absent, f"add {absent} to MODELS"
 
 
 @pytest.mark.parametrize("name", MODELS)

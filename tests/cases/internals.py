@@ -256,6 +256,9 @@ def replace(patch, room, name, value):
     return old
 
 
+# The classes whose objects files may hold.
+NAMES_IN_FILES = vars(modules_with("_core", "_NAMES")[0])["_NAMES"]
+
 # Names in an order, against a search one by one.
 aligned, as_mapping, by_samples, order_by = (
     modules_with("_core", name)[0].__dict__[name] for name in ("aligned", "as_mapping", "by_samples", "order_by")

@@ -163,6 +163,17 @@ def test_encode_and_decode_are_inverse_and_agree_with_scores(kind):
         assert total == pytest.approx(theta[p])
 
 
+@pytest.mark.parametrize("kind", RANDOM)
+def test_fixed_size_says_that_all_structures_have_equally_many_parts(kind):
+    rng = np.random.default_rng(2)
+    instances = [RANDOM[kind](rng) for _ in range(50)]
+    declared = [instance.structure.fixed_size for instance in instances]
+    differ = [np.ptp(instance.enumerate()[1].sum(axis=0)) > 0 for instance in instances]
+    wrong = [instance for instance, *is_wrong in zip(instances, declared, differ, strict=True) if all(is_wrong)]
+    assert not wrong, f"fixed_size is True, but structures of {wrong[0]} have different numbers of parts"
+    assert all(declared) or any(differ), f"set fixed_size = True in {type(instances[0].structure).__name__}"
+
+
 def test_a_path_is_checked_when_encoded():
     chain = LinearChain()
     dims = chain.dims((3, 2), {})

@@ -170,11 +170,6 @@ class Path(Structure):
         used[slots[slots >= 0]] = True
         return used
 
-    def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
-        slots = np.zeros(len(self.edges), np.int64)
-        slots[self._arcs[:, EDGE]] = self._arcs[:, DEPTH]
-        return slots[parts]
-
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
         return list(draw_paths(sample, n, rng))
 

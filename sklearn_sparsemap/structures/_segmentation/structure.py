@@ -196,10 +196,6 @@ class Segmentation(Structure):
             f"X[{long[0]}]; longer spans are cut into pieces, so {remedy} if there are any"
         )
 
-    def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
-        # The slot of a span is its first step.
-        return parts // (int(dims[1] * dims[2]) if self.parts == "spans" else int(dims[2]))
-
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         if self.parts == "steps":
             return super().scores_shape(rows, n_outputs)
