@@ -15,7 +15,6 @@ import numpy as np
 from .._core.annotations import Any, Mapping, NDArray, Sequence
 from .._core.keys import HasContent, as_key
 from .._core.validation import check_not_masked
-from .._numerics.competence import always
 from .._numerics.derivations import best_derivations
 from .._numerics.partition import best_by_partition
 
@@ -125,8 +124,6 @@ class Structure(HasContent):
         multiplicity. Factor graphs do not accept such structures.
     lengths : Lengths
         What the lengths of a padded sample count.
-    coupled_by : str or None
-        Name of the additional scores without which the rows of scores are independent choices.
     is_slow : bool
         Whether a call of the oracle takes so long that `DecisionFocusedRegressor` trains over the solutions found so
         far.
@@ -184,7 +181,6 @@ class Structure(HasContent):
     uses_graphs = False
     row_outputs = None
     repeats = False
-    coupled_by = None
     is_slow = False
     strict_encode = False
     # Returns a warning about predicted structures that a limit of this structure bounds, None if there are none; see
@@ -340,10 +336,6 @@ class Structure(HasContent):
         if self.labelled:
             return Lengths("the steps of each sequence, or its steps and labels", (1, 2))
         return Lengths("the entries of each axis, such as rows and columns", (self.score_ndim,))
-
-    def is_soon_exact(self, problems: Any) -> bool:
-        """Return whether exact inference of `Problems` takes no longer than a few calls of the oracle."""
-        return self.polytope_solver is not None and self.polytope_solver.before is always
 
     def for_training(self) -> Structure:
         """Return the structure over which estimators compute their losses. By default this one."""

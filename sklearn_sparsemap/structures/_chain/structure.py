@@ -46,7 +46,6 @@ class LinearChain(Structure):
     entering = ways_of_chain
     tensor_solver = solver_in_tensors(__package__)
     polytope_solver = FLOW
-    coupled_by = "transitions"
     marginal_oracle = chain_marginals
     labelled = True
     strict_encode = True
@@ -77,9 +76,6 @@ class LinearChain(Structure):
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
         return list(draw_paths(sample, n, rng))
-
-    def is_soon_exact(self, problems: Any) -> bool:
-        return not problems.dims[:, 2].any()
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n_steps = int(dims[0])

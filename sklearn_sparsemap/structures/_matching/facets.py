@@ -121,5 +121,11 @@ def prefers_multipliers(scores, additional, dims, marginals, gap, n_calls):
 
 
 MULTIPLIERS = PolytopeSolver(
-    "facets", matching_facets, matching_products, _FEW_PARTS, prefers_multipliers, equations=matching_equations
+    "facets",
+    matching_facets,
+    matching_products,
+    _FEW_PARTS,
+    prefers_multipliers,
+    equations=matching_equations,
+    soon_exact=lambda problems: True,
 )

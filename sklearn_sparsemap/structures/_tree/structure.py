@@ -213,15 +213,6 @@ class DependencyTree(Structure):
     def lengths(self) -> Lengths:
         return Lengths("the words of each sentence", (1,), extra_rows=1)
 
-    def is_soon_exact(self, problems: Any) -> bool:
-        # If scores are so close that each arc has weight, cuts take less time than a few calls of the oracle.
-        if self.polytope_solver is None:
-            return False
-        starts = problems.score_ptr[:-1]
-        with np.errstate(invalid="ignore"):
-            spread = np.maximum.reduceat(problems.scores, starts) - np.minimum.reduceat(problems.scores, starts)
-        return bool((problems.dims[:, 0] * spread < 1.0).all())
-
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, projective, single_root = (int(d) for d in dims[:3])
         heads, labels = self._split(structure, n)
