@@ -70,7 +70,7 @@ def check_shape(structure, shape):
 
 def check_linear_model(structure, shape):
     """Check the methods for estimators. Structures without estimators need not define `scores_shape`."""
-    has_outputs = structure.labelled or structure.row_outputs is not None
+    has_outputs = structure.labelled or structure.in_estimators.row_outputs is not None
     rows, n_outputs = (shape, 1) if not has_outputs else (shape[:-1] or (1,), shape[-1])
     try:
         found = structure.scores_shape(rows, n_outputs)

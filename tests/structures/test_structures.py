@@ -161,6 +161,10 @@ def test_encode_and_decode_are_inverse_and_agree_with_scores(kind):
         assert np.array_equal(M[:, p], np.bincount(slots[slots >= 0], minlength=len(M)))
         total = instance.scores.ravel()[slots[slots >= 0]].sum() + flat[additional_slots[additional_slots >= 0]].sum()
         assert total == pytest.approx(theta[p])
+        several = [np.array(own) for own in structures[:3]]
+        together = structure.in_estimators.encode_all(several, np.array(dims))
+        for own, parts in zip(several, together, strict=True):
+            assert all(map(np.array_equal, parts, structure.encode(own, dims)))
 
 
 @pytest.mark.parametrize("kind", RANDOM)

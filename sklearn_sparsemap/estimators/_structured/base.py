@@ -176,7 +176,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             if structure.labelled:
                 codes = object_array([codes[first:last] for first, last in pairwise(X.indptr.tolist())])
         structure = self._structure
-        message = None if structure.bound_message is None else structure.bound_message(codes)
+        message = structure.in_estimators.bound_message(codes)
         if message is not None:
             warn_user(message)
         return object_array([self.classes_[own] for own in codes]) if structure.labelled else codes
@@ -776,7 +776,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             trained = task.learn(gold, weights, self.loss, self.temperature, cost)
             if any(trained.violated):
                 X, gold, trained = without_violations(X, gold, trained, stream)
-            easier = structure.for_training()
+            easier = structure.in_estimators.for_training()
             if easier is not structure:
                 # The first task has checked the gold structures.
                 trained = targets.new_task(easier, X, task.n_outputs)

@@ -15,6 +15,7 @@ from ..._core.ragged import RaggedArray
 from ..._core.validation import check_numbers
 from ..._training._graph_task import GraphTask
 from ...losses._graphs import check_graph, learned_shapes
+from ...structures._in_estimators import InEstimators
 
 
 class GraphBuilder:
@@ -37,16 +38,15 @@ class GraphBuilder:
     fixed_size = False
     # The rows of a sample may form a grid with any number of axes.
     score_ndim = None
-    row_outputs = None
-    bound_message = None
     marginal_oracle = None
     no_marginals = "in factor graphs those of a Gibbs distribution are #P-hard; use 'sparsemap' or 'hinge'"
 
     def __init__(self, function, shapes=None):
         self.function, self.shapes = function, shapes
 
-    def for_training(self):
-        return self
+    @property
+    def in_estimators(self):
+        return InEstimators(self)
 
     def __eq__(self, other):
         return type(other) is GraphBuilder and self.function == other.function

@@ -10,6 +10,7 @@ from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.jit import as_oracle
 from ..._core.validation import check_positive
 from .._base import Lengths, Structure, as_ints, as_parts, known_entries, solver_in_tensors
+from .._in_estimators import InEstimators
 from .cuts import CUTS, LABELLED_CUTS
 from .edmonds import chu_liu_edmonds
 from .eisner import eisner
@@ -40,6 +41,16 @@ def best_tree(scores, additional, dims, work, slots, additional_slots):
 def best_projective_tree(scores, additional, dims, work, slots, additional_slots):
     """Find the best projective tree; dims as above."""
     return eisner(scores, dims[0], dims[2] != 0, work, slots)
+
+
+class _TreesInEstimators(InEstimators):
+    """Gold trees that the structure does not allow can be repaired."""
+
+    def misfits(self, gold: Any) -> tuple[str, ...]:
+        return self.structure.misfits(gold)
+
+    def repair(self, gold: Any) -> Any:
+        return self.structure.repair(gold)
 
 
 class DependencyTree(Structure):
@@ -131,8 +142,8 @@ class DependencyTree(Structure):
         return 2 if self.n_labels is None else 3
 
     @property
-    def row_outputs(self) -> int | None:
-        return self.n_labels
+    def in_estimators(self) -> InEstimators:
+        return _TreesInEstimators(self, row_outputs=self.n_labels)
 
     @property
     def polytope_solver(self) -> PolytopeSolver | None:
@@ -190,9 +201,11 @@ class DependencyTree(Structure):
         return forbidden
 
     def misfits(self, structure: Any) -> tuple[str, ...]:
+        """Return the reasons why a tree is not allowed: crossing arcs, or several roots."""
         return misfits_of(self._heads(self._as_array(structure)), self.projective, self.single_root)
 
     def repair(self, structure: Any) -> Any:
+        """Return an allowed tree close to a tree that has `misfits`; other trees as they are."""
         tree = self._as_array(structure)
         if not self.misfits(tree):
             return tree
