@@ -6,6 +6,7 @@ import naive
 import numpy as np
 import pytest
 from registry import RANDOM, listed
+from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
 from sklearn_sparsemap import map_inference, marginal_inference
@@ -201,6 +202,37 @@ def test_structures_are_values():
     assert len({Simplex(), Simplex(), LinearChain()}) == 2
     assert repr(LinearChain()) == "LinearChain()"
     assert pickle.loads(pickle.dumps(LinearChain())) == LinearChain()
+
+
+class Secret:
+    """An object that has neither a hash nor a pickle."""
+
+    __hash__ = None
+
+    def __reduce__(self):
+        raise TypeError
+
+
+def test_structures_with_objects_of_any_kind_are_values():
+    def holding(value):
+        structure = Simplex()
+        structure.value = value
+        return structure
+
+    # The text of a long table leaves out most of it.
+    table = np.zeros(5000, dtype=[("a", "f8"), ("b", "f8")])
+    other = table.copy()
+    other["a"][2500] = 1.0
+    tables = [pytest.importorskip("pandas").DataFrame(each) for each in (table, table.copy(), other)]
+    assert holding(tables[0]) == holding(tables[1]) != holding(tables[2])
+    secret = Secret()
+    assert holding(secret) == holding(secret) != holding(Secret())
+    assert hash(holding(secret)) == hash(holding(secret))
+    matrix = sparse.csr_array(([2.0, 1.0, 0.0], ([0, 0, 1], [1, 0, 1])), shape=(2, 2))
+    unsorted = sparse.csr_array(([2.0, 1.0], [1, 0], [0, 2, 2]), shape=(2, 2))
+    assert holding(matrix) == holding(unsorted) != holding(2 * unsorted)
+    assert matrix.nnz == 3 and unsorted.indices.tolist() == [1, 0]
+    assert holding({"a": 1, "b": 2}) != holding({"b": 2, "a": 1}), "additional scores are joined in their order"
 
 
 @pytest.mark.parametrize(
