@@ -52,6 +52,13 @@ def _pass_back(dims, siblings, modifier_scores, arrived, probability, passed, co
                 passed[before - 1] += share
 
 
+def modifier_work(dims):
+    """Return the length of `work` that `modifier_marginals` needs: the marginals of all parts, and four tables."""
+    n, n_candidates, siblings, grandparents = (int(d) for d in dims)
+    n_keys = n_candidates + n + (n + 1) ** 2 * siblings + n_candidates * n * grandparents
+    return n_keys + n + (n + 1) + (n + 1) + max(n_candidates, 1)
+
+
 @as_oracle
 def modifier_marginals(scores, additional, dims, work, slots, additional_slots):
     """Compute the probabilities of the parts and the expected counts of additional parts; return log Z."""

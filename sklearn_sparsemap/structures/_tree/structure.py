@@ -13,7 +13,7 @@ from .._base import Lengths, Structure, as_ints, as_parts, known_entries, solver
 from .._in_estimators import InEstimators
 from .cuts import CUTS, LABELLED_CUTS
 from .edmonds import chu_liu_edmonds
-from .eisner import eisner
+from .eisner import eisner, eisner_work
 from .entering import ways_of_tree
 from .labels import (
     best_labelled_projective_tree,
@@ -178,7 +178,7 @@ class DependencyTree(Structure):
         n, projective = dims[:2]
         reduced = 0 if self.n_labels is None else n * (n + 1)
         if projective:
-            return n, 0, reduced + 6 * (n + 1) ** 2 + 6 * (n + 1)
+            return n, 0, reduced + eisner_work(n)
         return n, 0, reduced + 2 * n * (n + 1) + 10 * n + 8
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
