@@ -4,7 +4,6 @@ An array of a batch has shape (n_samples, *padded); each sample is at the beginn
 the entries of all samples, one after the other, in C order.
 
 Used by `torch`.
-In this folder, `structures.py`, `graphs.py` and `losses.py` use it.
 """
 
 import numpy as np

@@ -1,7 +1,4 @@
-"""Checks that `map_inference` agrees with the oracle: in a batch, in threads, and from copies of the structure.
-
-`_check.py` calls `check_public`.
-"""
+"""Checks that `map_inference` agrees with the oracle: in a batch, in threads, and from copies of the structure."""
 
 import copy
 import pickle

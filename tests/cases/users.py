@@ -2,7 +2,8 @@
 
     python tests/cases/users.py
 
-writes the sentence of each file anew. A user is another room, another folder of the same room, or a file of the same
+writes the sentence of each file anew, except in `_core/compile`, where a change of any text compiles all kernels again.
+A user is another room, another folder of the same room, or a file of the same
 folder. Names that come through the `__init__.py` of a private folder count as uses of the file that defines them; those
 of public rooms are for everybody.
 """
@@ -105,7 +106,13 @@ def write_sentence(path, wanted):
     path.write_text(text.replace(f'"""{head}"""', f'"""{new}"""', 1))
 
 
+def files_with_sentences():
+    """Yield the files whose heads must name their users, and the sentences; None for files without users."""
+    for path, users in users_by_path().items():
+        if not path.is_relative_to(PACKAGE / "_core" / "compile") and not EVERYWHERE.search(head_of(path)):
+            yield path, sentence_of(users)
+
+
 if __name__ == "__main__":
-    for each, its_users in users_by_path().items():
-        if not EVERYWHERE.search(head_of(each)):
-            write_sentence(each, sentence_of(its_users))
+    for each, sentence in list(files_with_sentences()):
+        write_sentence(each, sentence)

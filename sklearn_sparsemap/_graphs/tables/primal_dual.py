@@ -6,8 +6,6 @@ for the moved messages. Then it moves the joint marginals of the tables along th
 
 .. [1] Chambolle and Pock. A first-order primal-dual algorithm for convex problems with applications to imaging. Journal
    of Mathematical Imaging and Vision 40, 2011.
-
-`batch.py` calls it.
 """
 
 from collections import namedtuple

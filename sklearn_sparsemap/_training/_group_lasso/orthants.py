@@ -1,8 +1,6 @@
 """L-BFGS for a smooth function plus absolute values (OWL-QN), one step at a time.
 
 Reference: Andrew and Gao, Scalable training of L1-regularized log-linear models. ICML 2007.
-
-`descent.py` uses it.
 """
 
 import numpy as np
