@@ -2,14 +2,13 @@
 
     python benchmarks/auto.py
 
-CPU microseconds a sample, the least of some rounds in which the solvers take turns. Cases: chains, matchings and trees
-of several sizes, by the scale of random normal scores; batches of 1, 60 and 1,000 samples of mixed sizes; and scores of
-trained models for held-out samples: taggers of recipes (`--examples` names the folder with its data), a tagger of
-noisy recordings, and an assignment. The marginals of all solvers must be equal. The last column should be at most 1.15.
+CPU microseconds a sample, the least of some rounds in which the solvers take turns. Cases: chains, matchings and
+trees of several sizes, by the scale of random normal scores; batches of 1, 60 and 1,000 samples of mixed sizes; and
+scores of trained models for held-out samples: taggers of recipes, a tagger of noisy recordings, and an assignment.
+The marginals of all solvers must be equal. The last column should be at most 1.15.
 """
 
 import argparse
-from pathlib import Path
 from time import process_time
 
 import numpy as np
@@ -59,12 +58,11 @@ def random_cases(rng):
                 yield f"{n} {kind}s of mixed sizes, scale {scale}", kind, *random_case(kind, sizes, scale, rng)
 
 
-def trained_cases(folder, rng):
-    import pandas as pd
+def trained_cases(rng):
+    from sklearn_sparsemap.datasets import load_ingredients
+    from sklearn_sparsemap.features import TemplateVectorizer
 
-    from sklearn_sparsemap.features import TemplateVectorizer, sentences_from_frame
-
-    X, y = sentences_from_frame(pd.read_csv(Path(folder) / "ingredients.csv"), label="label")
+    X, y = load_ingredients()
     vectorizer = TemplateVectorizer(["word[0]", "word[-1]", "word[1]", "suffix3[0]"])
     rows = vectorizer.fit_transform(X[:200]), vectorizer.transform(X[200:])
     means = rng.normal(size=(4, 6))
@@ -110,11 +108,10 @@ def times_of(structure, special, scores, additional):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--examples", default=Path(__file__).parent.parent / "examples" / "scripts")
     parser.add_argument("--only", nargs="+", default=["trained", "random"], choices=["trained", "random"])
     args = results.parse(parser)
     print("| case | auto | active set | special | auto / best |\n|---|---|---|---|---|")
-    cases = {"trained": lambda rng: trained_cases(args.examples, rng), "random": random_cases}
+    cases = {"trained": trained_cases, "random": random_cases}
     for which in args.only:
         for name, kind, scores, additional in cases[which](np.random.default_rng(0)):
             times = times_of(STRUCTURES[kind], SPECIAL[kind], scores, additional)

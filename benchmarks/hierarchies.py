@@ -30,6 +30,7 @@ from sklearn_sparsemap.datasets import load_hierarchical_arff
 from sklearn_sparsemap.factors import Hierarchy
 from sklearn_sparsemap.inference._forests import Forest
 from sklearn_sparsemap.metrics import example_f1_score
+from sklearn_sparsemap.score_models import Network
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = {
@@ -81,8 +82,11 @@ def run(args, name, share):
     X, Y, X_test, Y_test, parents = load(args.data, name)
     rules, known = Hierarchy(parents), np.random.default_rng(0).random(Y.shape) < share
     options = {"decision": args.decision, "loss": args.loss, "random_state": 0}
-    options |= {} if args.hidden is None else {"hidden_layer_sizes": tuple(args.hidden)}
-    options |= {"dropout": args.dropout, "max_iter": args.max_iter} if args.hidden else {}
+    if args.hidden:
+        network = Network(tuple(args.hidden), dropout=args.dropout, batch_size=64, max_iter=args.max_iter)
+        options["score_model"] = network
+    elif args.hidden is not None:
+        options["score_model"] = "linear"
     partly = np.where(known, Y, np.nan) if share < 1.0 else Y
     plain = MultilabelLPSparseMAP(**options)
     start = perf_counter()

@@ -33,6 +33,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn_sparsemap import MultilabelLPSparseMAP
 from sklearn_sparsemap.datasets import load_multilabel_arff
 from sklearn_sparsemap.metrics import example_f1_score
+from sklearn_sparsemap.score_models import Network
 
 ROOT = Path(__file__).resolve().parents[1]
 N_LABELS = {"bibtex": 159, "tmc2007-500": 22, "yeast": 14, "emotions": 6}
@@ -52,7 +53,7 @@ def parse_arguments():
     parser.add_argument("--dropouts", nargs="+", type=float, default=[0.5, 0.7])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--hidden", type=int, nargs="+", default=[500], help="units of each hidden layer")
-    parser.add_argument("--batch", type=int, default=None, help="samples of a mini-batch")
+    parser.add_argument("--batch", type=int, default=64, help="samples of a mini-batch")
     parser.add_argument("--max-iter", type=int, default=60)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--skip-peers", action="store_true")
@@ -86,10 +87,7 @@ def new_model(args, loss, rate, dropout, seed):
         rule = {"label_graph": None if loss == "logistic" else "full", "decision": "map", "alpha": 0.0, "tol": 0.0}
     return MultilabelLPSparseMAP(
         loss=loss,
-        hidden_layer_sizes=tuple(args.hidden),
-        batch_size=args.batch,
-        eta0=rate,
-        dropout=dropout,
+        score_model=Network(tuple(args.hidden), dropout=dropout, eta0=rate, batch_size=args.batch),
         n_iter_no_change=6,
         max_iter=args.max_iter,
         random_state=seed,

@@ -33,6 +33,7 @@ from sklearn.multioutput import MultiOutputClassifier
 
 from sklearn_sparsemap import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
 from sklearn_sparsemap.factors import FactorGraph, Pair
+from sklearn_sparsemap.score_models import Network
 
 CHANGES = ("sudden", "gradual", "recurring", "new labels", "scale")
 LOSSES = ("sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf")
@@ -136,7 +137,7 @@ MODELS |= {
     "labels": ("labels", lambda average: MultilabelLPSparseMAP(random_state=0)),
     "labels network": (
         "labels",
-        lambda average: MultilabelLPSparseMAP(hidden_layer_sizes=(20,), random_state=0),
+        lambda average: MultilabelLPSparseMAP(score_model=Network((20,), dropout=0.0), random_state=0),
     ),
     "graph sparsemap": ("graph", lambda average: StructuredSparseMAPClassifier(graph_of, average=average)),
 }

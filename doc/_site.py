@@ -6,12 +6,14 @@ import importlib
 import inspect
 import logging
 import re
+import tomllib
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 from _chart import decision_chart
 
-REPOSITORY = "https://github.com/sklearn-sparsemap/sklearn-sparsemap"
+ROOT = Path(__file__).parent.parent
+REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
 PACKAGE = "sklearn_sparsemap"
 
 _NOT_CALLED_BY_USERS = {
@@ -119,6 +121,7 @@ RELATED = [
     [f"features.word_{name}" for name in ("shape", "case", "digits", "punctuation")],
     [f"features.{name}" for name in ("ArcVectorizer", "ArcTemplate", "dependency_templates", "arc_templates")],
     [f"features.{name}" for name in ("TokenDictVectorizer", "OnRows", "RowUnion", "TemplateVectorizer")],
+    ["features.OutOfFoldScores", "features.OnRows", "features.RowUnion", "StructuredSparseMAPClassifier"],
     ["pipeline.StructuredPipeline", "pipeline.make_structured_pipeline", "StructuredSparseMAPClassifier"],
     ["features.TemplateVectorizer", "features.sentences_from_frame", "features.TokenDictVectorizer"],
     ["features.TemplateVectorizer", "datasets.load_conll", "metrics.span_f1_score"],
@@ -234,6 +237,31 @@ def show_thumbnail(app, docname, source):
     if docname.startswith("auto_examples/") and name.startswith("plot_"):
         image = f".. image:: {thumbnail}\n   :class: preview\n   :alt: A part of the picture at the end\n\n"
         source[0] = re.sub(r"^.+\n=+\n\n", lambda title: title[0] + image, source[0], count=1, flags=re.M)
+
+
+def lay_out(app, docname, source):
+    """Add the directives that sources leave out, so that they can be read as plain text on hosts of code.
+
+    Entries of the index, at the end of a source, go below the title. On pages with pictures, code outside of the
+    directive `plot` runs in the same namespace as the code in it.
+    """
+    text = source[0]
+    entries = "".join(re.findall(r"^\.\. index::.*\n", text, re.M))
+    if entries and docname != "index":
+        text = re.sub(r"^\.\. index::.*\n", "", text, flags=re.M)
+        text = re.sub(r"^.+\n=+\n\n", lambda title: f"{title[0]}{entries}\n", text, count=1, flags=re.M)
+    if re.search(r"^\.\. plot::\n   :context:", text, re.M):
+        text = re.sub(r"^>>> (?:.+\n)+", _in_namespace, text, flags=re.M)
+        # Each page begins with an empty namespace.
+        text = re.sub(r"^(\.\. plot::\n   :context:).*$", r"\1 reset", text, count=1, flags=re.M)
+    source[0] = text
+
+
+def _in_namespace(block):
+    if "+SKIP" in block[0]:
+        return block[0]
+    code = re.sub("^(?=.)", "   ", block[0], flags=re.M)
+    return f".. plot::\n   :context: close-figs\n   :nofigs:\n\n{code}"
 
 
 SECTIONS = ["../examples/learning", "../examples/label_sets", "../examples/inference", "../examples/factor_graphs",

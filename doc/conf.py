@@ -128,5 +128,6 @@ def setup(app):
     app.connect("builder-inited", _site.cut_thumbnails, priority=900)  # after the gallery
     app.connect("source-read", _site.fill_tables)
     app.connect("source-read", _site.show_thumbnail)
+    app.connect("source-read", _site.lay_out)
     app.connect("missing-reference", _site.link_public_name)
     app.connect("doctree-resolved", _site.fit_phones)

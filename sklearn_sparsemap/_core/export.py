@@ -1,6 +1,6 @@
 """Fitted estimators and transformers as a dict of arrays, which later versions read.
 
-Used by `conformal`, `estimators` and `features`.
+Used by `conformal`, `estimators`, `features` and `pipeline`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._version import __version__
 from .annotations import Any, NDArray, Self
 from .moments import at_rest
-from .pickles import without_pairs
 from .plain import Form, NotPlainError, Reader, Writer, add_form, as_text, read_text
 
 # Later versions read this format and all earlier ones.
@@ -34,6 +33,8 @@ class ArraysMixin:
     """
 
     _special = None
+    # Parameters without which the object is useless. They are not stored by name alone.
+    _whole = ()
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
@@ -80,12 +81,14 @@ class ArraysMixin:
         >>> StructuredSparseMAPClassifier.from_arrays(np.load(file)).predict(np.eye(3)).tolist()
         ['a', 'b', 'a']
 
-        The vectorizer of a pipeline likewise:
+        A vectorizer alone, or a pipeline with its vectorizer, likewise:
 
         >>> from sklearn_sparsemap.features import TemplateVectorizer
-        >>> vectorizer = TemplateVectorizer(["word[0]"]).fit([["the", "dog"]])
-        >>> TemplateVectorizer.from_arrays(vectorizer.to_arrays()).get_feature_names_out().tolist()
-        ['word[0]=the', 'word[0]=dog']
+        >>> from sklearn_sparsemap.pipeline import StructuredPipeline, make_structured_pipeline
+        >>> tagger = make_structured_pipeline(TemplateVectorizer(["word[0]"]), StructuredSparseMAPClassifier("chain"))
+        >>> tagger = tagger.fit([["the", "dog"], ["dogs", "bark"]], [["D", "N"], ["N", "V"]])
+        >>> StructuredPipeline.from_arrays(tagger.to_arrays()).predict([["the", "dog"]])[0].tolist()
+        ['D', 'N']
         """
         with at_rest(self) as view:
             return view._written()
@@ -95,8 +98,11 @@ class ArraysMixin:
         writer = Writer()
         parts = self._plain_parts()
         tree = {"format": FORMAT, "version": __version__, "class": type(self).__name__}
-        tree["parameters"] = {name: writer.parameter(name, value) for name, value in parts["parameters"].items()}
+        given = parts["parameters"].items()
+        tree["parameters"] = {name: writer.parameter(name, value) for name, value in given if name not in self._whole}
         try:
+            for name in self._whole:
+                tree["parameters"][name] = writer.write(parts["parameters"][name], f"parameters.{name}")
             tree["fitted"] = {name: writer.write(value, f"fitted.{name}") for name, value in parts["fitted"].items()}
             if parts["learned"] is not None:
                 tree["learned"] = writer.write(parts["learned"], "learned")
@@ -156,7 +162,7 @@ class ArraysMixin:
         try:
             reader = Reader(arrays, parameters)
             own = {name: reader.read(value) for name, value in stored.items() if name not in parameters}
-            own = without_pairs(cls, own)
+            own = cls._from_former(own)
             fitted = {name: reader.read(value) for name, value in tree["fitted"].items()}
             model = cls._from_plain({**own, **parameters}, fitted, reader.read(tree.get("learned")))
             model._check_fitted()

@@ -27,27 +27,27 @@ class _OtherVersionWarning(InconsistentVersionWarning):
         )
 
 
-def without_pairs(cls, values):
-    """Return the parameters of a stored estimator, and other values, without pairs.
-
-    A parameter of earlier versions could be a pair, whose second value now is a parameter of its own.
-    """
-    values = dict(values)
-    defaults = signature(cls).parameters
-    for first, second in cls._former_pairs.items():
-        if second not in values and first in values:
-            value = values[first]
-            is_pair = isinstance(value, tuple | list)
-            values[first] = value[0] if is_pair else value
-            values[second] = value[1] if is_pair else defaults[second].default
-    return values
-
-
 class PickleMixin:
     """The pickled state of an estimator; also that of `copy.copy`, which therefore shares no optimiser."""
 
     # Parameters that could be pairs in earlier versions: name of the first value -> name of the second one.
     _former_pairs: Mapping[str, str] = {}
+
+    @classmethod
+    def _from_former(cls, values):
+        """Return the parameters of an estimator that an earlier version stored, and other values, as they are now.
+
+        A pair is replaced by two parameters. A subclass replaces parameters that no longer exist.
+        """
+        values = dict(values)
+        defaults = signature(cls).parameters
+        for first, second in cls._former_pairs.items():
+            if second not in values and first in values:
+                value = values[first]
+                is_pair = isinstance(value, tuple | list)
+                values[first] = value[0] if is_pair else value
+                values[second] = value[1] if is_pair else defaults[second].default
+        return values
 
     def __getstate__(self):
         with at_rest(self) as view:
@@ -58,7 +58,7 @@ class PickleMixin:
         return state | {_VERSION: __version__}
 
     def __setstate__(self, state):
-        state = without_pairs(type(self), state)
+        state = self._from_former(state)
         version = state.pop(_VERSION, "without a version")
         if version != __version__:
             warnings.warn(

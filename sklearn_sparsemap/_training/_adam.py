@@ -2,9 +2,9 @@
 
 Conventions
 -----------
-weights, gradient : float64 arrays
+weights, gradient : arrays of float64 or float32
     Weights, which are updated, and the gradient of the loss.
-first, second : float64 arrays of the shape of the weights
+first, second : arrays of the shape and the type of the weights
     Adam's moments, which are updated.
 rate : float
     Learning rate, divided by ``1 - beta_1^t`` at step t.
@@ -19,11 +19,23 @@ start, stop : int
 import numpy as np
 from numba import types
 
-from .._core.jit import FLOATS, FLOATS_2D, FLOATS_2D_OUT, FLOATS_OUT, entry, kernel, readonly
+from .._core.jit import (
+    FLOATS,
+    FLOATS_2D,
+    FLOATS_2D_OUT,
+    FLOATS_32,
+    FLOATS_32_OUT,
+    FLOATS_OUT,
+    entry,
+    kernel,
+    readonly,
+)
 from .._core.threads import over_ranges
 from ._data import ROWS, Rows
 
 _BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8
+_FLOATS_2D_32 = types.Array(types.float32, 2, "C", readonly=True)
+_FLOATS_2D_32_OUT = types.Array(types.float32, 2, "C")
 
 
 @kernel(fast_sums=True)
@@ -38,24 +50,12 @@ def move(weights, gradient, first, second, rate, second_scale, alpha):
         weights[i] -= rate * m / (np.sqrt(v * second_scale) + _EPSILON)
 
 
-@entry(
-    types.void(
-        FLOATS_OUT, FLOATS, FLOATS_OUT, FLOATS_OUT, types.float64, types.float64, types.float64, types.int64,
-        types.int64,
-    )
-)  # fmt: skip
-def move_range(weights, gradient, first, second, rate, second_scale, alpha, start, stop):
+def _move_range(weights, gradient, first, second, rate, second_scale, alpha, start, stop):
     """Update the weights from `start` to `stop`."""
     move(weights[start:stop], gradient[start:stop], first[start:stop], second[start:stop], rate, second_scale, alpha)
 
 
-@entry(
-    types.void(
-        FLOATS_2D_OUT, ROWS, FLOATS_2D, FLOATS_2D_OUT, FLOATS_2D_OUT, types.float64, types.float64, types.float64,
-        types.int64, types.int64,
-    )
-)  # fmt: skip
-def move_rows_range(weights, columns, residuals, first, second, rate, second_scale, alpha, start, stop):
+def _move_rows_range(weights, columns, residuals, first, second, rate, second_scale, alpha, start, stop):
     """Update the weights of features `start` to `stop`, for a sparse batch.
 
     Parameters
@@ -78,6 +78,18 @@ def move_rows_range(weights, columns, residuals, first, second, rate, second_sca
             for output in range(gradient.shape[0]):
                 gradient[output] += value * residual[output]
         move(weights[feature], gradient, first[feature], second[feature], rate, second_scale, alpha)
+
+
+_NUMBERS = [types.float64] * 3 + [types.int64] * 2
+# Functions by the type of the weights.
+_MOVE_RANGE = {
+    dtype: entry(types.void(out, floats, out, out, *_NUMBERS))(_move_range)
+    for dtype, floats, out in (("float64", FLOATS, FLOATS_OUT), ("float32", FLOATS_32, FLOATS_32_OUT))
+}
+_MOVE_ROWS_RANGE = {
+    dtype: entry(types.void(out, ROWS, floats, out, out, *_NUMBERS))(_move_rows_range)
+    for dtype, floats, out in (("float64", FLOATS_2D, FLOATS_2D_OUT), ("float32", _FLOATS_2D_32, _FLOATS_2D_32_OUT))
+}
 
 
 class Adam:
@@ -130,11 +142,11 @@ class Adam:
                 flat = columns.data, columns.indices, columns.indptr
                 laid_out = Rows(*map(readonly, flat, (np.float64, np.int32, np.int64)))
                 parts = weights, laid_out, residuals, first, second
-                kernel_ = move_rows_range
+                kernel_ = _MOVE_ROWS_RANGE[weights.dtype.name]
                 costs = np.diff(columns.indptr) + 4.0
             else:
                 parts = weights.ravel(), gradient.ravel(), first.ravel(), second.ravel()
-                kernel_ = move_range
+                kernel_ = _MOVE_RANGE[weights.dtype.name]
                 costs = np.ones(max(1, weights.size // 4096))
             n_blocks = len(costs)
             size = len(parts[0])

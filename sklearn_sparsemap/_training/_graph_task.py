@@ -103,6 +103,11 @@ class GraphTask(Task):
         self.weights, self.loss, self.temperature = weights, loss, temperature
         return self
 
+    def gold_rows(self):
+        gold = np.concatenate([u for u, _ in self.gold]).reshape(-1, self.n_outputs)
+        # Several outputs are the values of a variable.
+        return gold, self.n_outputs > 1
+
     def _marginals_of(self, assignments):
         """Return the assignments of all samples as marginals, with the factors that they violate.
 

@@ -54,6 +54,15 @@ class LabelTask(Task):
         # jumps.
         return self.loss == "hinge" or (self.loss == "sparsemap" and len(self.graph.edges) > 0)
 
+    def gold_rows(self):
+        gold = dense(self.gold).astype(np.float64)
+        # If label sets do not differ in their number of labels, they have one each.
+        return gold if self.known is None else np.where(self.known, gold, np.nan), not self.varies
+
+    @property
+    def is_gibbs(self):
+        return self.loss == "logistic"
+
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         weights = self.weights / self.weights.sum() if mean else self.weights
         losses = np.empty(len(scores))

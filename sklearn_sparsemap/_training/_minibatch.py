@@ -21,12 +21,26 @@ class GradientSteps:
     A subclass has `batch_size`, `n_jobs` and two methods: `forward(X)` returns the scores of rows, the additional
     scores, and the inputs from which `update(inputs, gradient, additional_gradient, n_inexact)` takes a step. The
     latter also counts the samples whose inference did not converge.
+
+    Attributes
+    ----------
+    by_batches : bool
+        Whether an epoch takes a task and features, from which it makes mini-batches. (`Task.epochs` asks for it.)
+    gap : float
+        Duality gap at which the inference of structures ends; the scores are divided by the temperature.
     """
+
+    by_batches = True
+    gap = 1e-8
+
+    def accept_gap(self, tol):
+        """Set the duality gap of inference in the next epochs."""
+        self.gap = tol
 
     def epoch(self, task, X, order):
         """Visit samples, rows of a `RaggedArray`, once in this order; return the weighted sum of their losses."""
         total = 0.0
-        for batch, features in _batches(task, X, order, self.batch_size):
+        for batch, features in task.batches(X, order, self.batch_size, self.gap):
             scores, additional, inputs = self.forward(features)
             loss, *gradients = batch.loss_gradient(scores, additional, self.n_jobs, mean=True)
             self.update(inputs, *gradients)
@@ -79,6 +93,11 @@ class MinibatchOptimizer(GradientSteps):
         """Number of mini-batches visited."""
         return self.rule.n_steps
 
+    @property
+    def sizes(self):
+        """Numbers of features, of outputs and of additional scores."""
+        return self.network.sizes
+
     def follow(self, task, X):
         """Prepare for a mini-batch of a stream: nothing, because weights are not averaged."""
 
@@ -92,11 +111,15 @@ class MinibatchOptimizer(GradientSteps):
 
     def forward(self, X):
         layers, masks = self.network.forward(X, self.dropout, self.rng)
-        return layers[-1], self.network.additional, (layers, masks)
+        # Inference is in float64 for all types of weights.
+        scores = layers[-1].astype(np.float64, copy=False)
+        return scores, self.network.additional.astype(np.float64, copy=False), (layers, masks)
 
     def update(self, inputs, gradient, additional_gradient, n_inexact):
         n_layers = len(self.network.coefs)
-        gradients = [*self.network.backward(*inputs, gradient), additional_gradient]
+        dtype = self.network.dtype
+        gradient = gradient.astype(dtype, copy=False)
+        gradients = [*self.network.backward(*inputs, gradient), additional_gradient.astype(dtype, copy=False)]
         rates = [self.rates[0]] * (2 * n_layers) + [self.rates[1]]
         # Intercepts are not penalised.
         alphas = [self.alphas[0]] * n_layers + [0.0] * n_layers + [self.alphas[1]]
@@ -138,18 +161,3 @@ class LinearMinibatchOptimizer(GradientSteps, OnlineOptimizer):
         joined = np.concatenate([intercepts, additional_gradient, (X.T @ gradient).ravel()])
         STEPS_OF_BATCHES[self.dtype](self.rule, self.store, self.counters, readonly(joined))
         self.counters[UNCONVERGED] += n_inexact
-
-
-def _batches(task, X, order, batch_size):
-    """Yield the task and the features of each mini-batch with a positive weight, in this order of the samples."""
-    if len(order) == len(X) <= batch_size and (order == np.arange(len(X))).all():
-        # Small mini-batches of a stream need no selection.
-        if task.weights.any():
-            yield task, X.values
-        return
-    for start in range(0, len(order), batch_size):
-        chosen = order[start : start + batch_size]
-        batch = task.take(chosen)
-        if batch.weights.any():
-            # If each sample is a single row, indexing the rows is faster.
-            yield batch, X.values[chosen] if X.values.shape[0] == len(X) else X[chosen].values

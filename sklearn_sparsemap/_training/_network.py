@@ -5,7 +5,11 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
+from .._core.blocks import blocks
 from .score_models import ScoreModel
+
+# Maximum number of hidden units of all rows that are scored together (32 MiB in float64).
+_CELLS = 2**22
 
 
 class NetworkModel(ScoreModel):
@@ -25,14 +29,14 @@ class NetworkModel(ScoreModel):
         self.coefs, self.intercepts, self.additional = coefs, intercepts, additional
 
     @classmethod
-    def initial(cls, sizes, n_additional, rng):
+    def initial(cls, sizes, n_additional, rng, dtype=np.float64):
         """Draw initial weights (Glorot and Bengio) for layers of these sizes; zeros if there is no hidden layer."""
         coefs, intercepts = [], []
         for n_in, n_out in pairwise(sizes):
             bound = np.sqrt(6.0 / (n_in + n_out)) if len(sizes) > 2 else 0.0
             coefs.append(rng.uniform(-bound, bound, (n_in, n_out)) if bound else np.zeros((n_in, n_out)))
             intercepts.append(np.zeros(n_out))
-        return cls(coefs, intercepts, np.zeros(n_additional))
+        return cls(coefs, intercepts, np.zeros(n_additional)).astype(dtype)
 
     def check(self, n_features, n_outputs, n_additional):
         """Raise ValueError unless the weights have consistent shapes and the additional scores are finite.
@@ -57,6 +61,13 @@ class NetworkModel(ScoreModel):
 
     def copy(self):
         return NetworkModel([c.copy() for c in self.coefs], [b.copy() for b in self.intercepts], self.additional.copy())
+
+    def astype(self, dtype):
+        """Return the model with weights of a type; the model itself if it already has this type."""
+        if self.dtype == dtype:
+            return self
+        layers = ([array.astype(dtype) for array in arrays] for arrays in (self.coefs, self.intercepts))
+        return NetworkModel(*layers, self.additional.astype(dtype))
 
     def penalty(self, alpha, additional_alpha):
         """Return ``alpha / 2 * |coefs|^2 + additional_alpha / 2 * |additional|^2``."""
@@ -91,11 +102,37 @@ class NetworkModel(ScoreModel):
         return frozenset({"partial_fit"} if len(self.coefs) > 1 else {"partial_fit", "explain"})
 
     @property
+    def hidden_layer_sizes(self):
+        """Numbers of units of the hidden layers: tuple of int."""
+        return tuple(np.size(intercept) for intercept in self.intercepts[:-1])
+
+    @property
     def sizes(self):
-        return np.shape(self.coefs[0])[0], np.size(self.intercepts[-1]), len(self.additional)
+        """Numbers of features, of outputs and of additional scores.
+
+        Raises
+        ------
+        ValueError
+            If the layers do not follow one another, because of an edit or a damaged file.
+        """
+        shapes = [np.shape(array) for array in self.arrays]
+        outputs = [np.size(intercept) for intercept in self.intercepts]
+        inputs = [*(shape[0] for shape in shapes[:1]), *outputs[:-1]]
+        if not outputs or shapes != [*zip(inputs, outputs), *((n,) for n in outputs), (np.size(self.additional),)]:
+            raise ValueError(
+                f"the layers of the network have shapes {shapes}, which do not follow one another; fit again"
+            )
+        return inputs[0], outputs[-1], len(self.additional)
 
     def scores(self, X, n_jobs=None):
-        return self.forward(X)[0][-1]
+        """Compute the scores of rows; see `ScoreModel`. Blocks of rows limit the memory of hidden layers."""
+        scores = np.empty((X.shape[0], np.size(self.intercepts[-1])))
+        if not sparse.issparse(X):
+            X = X.astype(self.dtype, copy=False)
+        widest = max(map(np.size, self.intercepts))
+        for rows in blocks(X.shape[0], widest, _CELLS):
+            scores[rows] = self.forward(X[rows])[0][-1]
+        return scores
 
     def backward(self, layers, masks, residuals):
         """Return the gradients of `arrays`, except of the additional scores, given the gradients of the scores.

@@ -26,7 +26,7 @@ class PartialTask(SequenceTask):
 
     # Kernels of online learning need a gold structure, so mini-batches are used, which need only losses and gradients.
     sequential = has_kinks = overwrites_scores = False
-    epochs = Task.epochs
+    epochs, batches = Task.epochs, Task.batches
 
     def learn(self, gold, weights, loss, temperature=1.0, cost=None):
         """Set a loss, and gold: the codes of the labels, or `UNKNOWN`. Return the task."""
@@ -59,6 +59,11 @@ class PartialTask(SequenceTask):
         found = super().take(samples)
         found.codes = RaggedArray(self.codes, self.row_ptr)[samples].values
         return found
+
+    def gold_rows(self):
+        gold, single = super().gold_rows()
+        gold[self._unknown] = np.nan
+        return gold, single
 
     @property
     def _unknown(self):

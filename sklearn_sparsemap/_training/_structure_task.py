@@ -1,5 +1,6 @@
 """The tasks of samples of one structure: structures of parts, sequences of labels, and one label each."""
 
+from collections import namedtuple
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from math import prod
@@ -8,8 +9,8 @@ import numpy as np
 from numba import types
 
 from .._core.errors import SampleError
-from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, copy_into, entry, readonly
-from .._core.offsets import split_flat
+from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, by_address, copy_into, entry, readonly
+from .._core.offsets import offsets, ragged_indices, split_flat
 from .._core.ragged import RaggedArray
 from .._core.threads import cut_evenly, over_ranges
 from .._numerics.competence import READY, SOLVERS
@@ -26,6 +27,7 @@ from ._task import Task, agreement_of
 _N_RANGES = 64
 # Number of parts in a call on a single thread. A call takes some 100 us, and Ctrl-C ends a running call.
 _COST_PER_CALL = 2**20
+_N_BATCH_RANGES = 8  # maximum number of ranges of the samples of a mini-batch, fixed for the same reason
 # Steps of a sequence, and of a stretch of one label, that count as one sample or label; larger values give recordings a
 # stronger penalty.
 _LONG, _STEADY = 32, 4
@@ -80,6 +82,100 @@ def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targ
                 residual[j] *= weight
             own[0] += weight * loss
             own[1] += is_inexact(loss, gap)
+
+
+# The samples of a mini-batch: their indices; sample k has the scores from score_ptr[k] to score_ptr[k + 1]; range r has
+# the samples from cuts[r] to cuts[r + 1]; and the duality gap of inference.
+Chosen = namedtuple("Chosen", ["samples", "score_ptr", "cuts", "gap"])
+_CHOSEN = by_address([INTS, INTS, INTS, types.float64], Chosen)
+
+
+@entry(types.void(LOSS_OF_TARGET, ORACLE, SOLVERS, LOSS_FORM, FLOATS, FLOATS, TARGETS, MEMORY, _CHOSEN, _OUT))
+def _residuals_of_samples(loss_of_target, oracle, solvers, form, scores, additional, targets, memory, chosen, out):
+    """Compute the weighted losses of the samples of a mini-batch, and their gradients.
+
+    Parameters
+    ----------
+    loss_of_target, oracle, solvers, form, additional, targets, memory
+        As in `_residuals_of_ranges`, of all samples.
+    scores : array
+        The scores of the samples of the mini-batch, one after the other.
+    chosen : Chosen
+    out : tuple of arrays
+        The gradients with respect to the scores, and sums for each range as in `_residuals_of_ranges`.
+    """
+    residuals, sums = out
+    for r in range(chosen.cuts.shape[0] - 1):
+        own = sums[r]
+        for k in range(chosen.cuts[r], chosen.cuts[r + 1]):
+            if memory.limit[0] == 0 or memory.later[1] != 0:
+                return
+            i = chosen.samples[k]
+            first, last = chosen.score_ptr[k], chosen.score_ptr[k + 1]
+            residual = residuals[first:last]
+            loss, gap = loss_of_target(
+                oracle, solvers, form, targets, scores[first:last], additional, chosen.gap, memory, i, residual, own[2:]
+            )
+            weight = targets.weights[i]
+            for j in range(residual.shape[0]):
+                residual[j] *= weight
+            own[0] += weight * loss
+            # Only the excess over the accepted gap counts.
+            own[1] += is_inexact(loss, max(0.0, gap - form.temperature * chosen.gap))
+
+
+class _StructureBatch:
+    """A mini-batch of the samples of a `StructureTask`; see `Task.batches`.
+
+    Parameters
+    ----------
+    task : StructureTask
+    given : tuple
+        Targets and memory of all samples.
+    samples : int array
+        Indices of the samples.
+    lengths : int array
+        Their numbers of rows.
+    gap : float
+    """
+
+    def __init__(self, task, given, samples, lengths, gap):
+        self.task, self.given, self.samples, self.lengths, self.gap = task, given, samples, lengths, gap
+
+    def loss_gradient(self, scores, additional, n_jobs, mean=True):
+        """Return what `Task.loss_gradient` returns, with the gradient of the weighted mean."""
+        task = self.task
+        targets, memory = self.given
+        n = len(self.samples)
+        n_ranges = min(n, _N_BATCH_RANGES)
+        score_ptr = offsets(self.lengths * task.n_outputs)
+        cuts = readonly(np.arange(n_ranges + 1) * n // n_ranges, np.int64)
+        samples = readonly(self.samples, np.int64)
+        scores = readonly(scores)
+        flat = scores.reshape(-1)
+        additional = readonly(additional + targets.mask)
+        residuals = np.empty(scores.shape)
+        out = residuals.reshape(-1)
+        while True:
+            sums = np.zeros((n_ranges, 2 + len(additional)))
+            over_ranges(
+                lambda start, stop, sums=sums: _residuals_of_samples(
+                    loss_of_target, *task.inference.arguments, task.form, flat, additional, targets, memory,
+                    Chosen(samples, score_ptr, cuts[start : stop + 1], self.gap), (out, sums[start:stop]),
+                ),
+                np.diff(score_ptr[cuts]),
+                n_jobs,
+                _COST_PER_CALL,
+                limit=memory.limit,
+            )  # fmt: skip
+            if not memory.later[1]:
+                break
+            # Again from the start, so that no warm start depends on the order in which threads stopped.
+            task.inference.prepare(memory)
+            memory.counts[self.samples] = 0
+        factor = 1.0 / targets.weights[self.samples].sum()
+        residuals *= factor
+        return sums[:, 0].sum(), residuals, factor * sums[:, 2:].sum(axis=0), int(sums[:, 1].sum())
 
 
 class StructureTask(Task):
@@ -162,6 +258,11 @@ class StructureTask(Task):
         self.inference = Inference(self.structure, loss)
         self.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
 
+    @property
+    def row_weights(self):
+        weights = super().row_weights
+        return weights if self.step_weights is None else weights * self.step_weights
+
     def n_wrong(self, scores, additional, n_jobs):
         if self.loss == "perceptron" and self.step_weights is None:
             return super().n_wrong(scores, additional, n_jobs)
@@ -191,6 +292,12 @@ class StructureTask(Task):
             found.step_weights = RaggedArray(self.step_weights, self.row_ptr)[samples].values
         return found
 
+    def gold_rows(self):
+        slots, slot_ptr, *_ = self.gold
+        parts = slots + np.repeat(self.row_ptr[:-1] * self.n_outputs, np.diff(slot_ptr))
+        counts = np.bincount(parts[slots >= 0], minlength=self.row_ptr[-1] * self.n_outputs)
+        return counts.astype(np.float64).reshape(-1, self.n_outputs), self.structure.labelled
+
     @property
     def targets(self):
         """The targets, in the form that kernels take."""
@@ -200,9 +307,31 @@ class StructureTask(Task):
         return Targets(readonly(self.row_ptr, np.int64), dims, sizes, self.gold, readonly(self.weights), mask, steps)
 
     def epochs(self, optimizer, X, remember=True):
+        if optimizer.by_batches:
+            task = self.copy()
+            task._is_remembered = remember
+            return super(StructureTask, task).epochs(optimizer, X)
         memory = new_memory(self.layout[1], _WARM_START_BYTES if remember and self.form.quadratic else 0)
         rows = optimizer.rows_of(X.values)
         return partial(optimizer.epoch, self.inference, self.form, rows, self.targets, memory=memory)
+
+    # Whether the batches of this task may warm start from solutions of earlier ones.
+    _is_remembered = False
+
+    @cached_property
+    def _of_batches(self):
+        """The targets and the memory of all samples, for mini-batches."""
+        remembers = self._is_remembered and self.form.quadratic
+        return self.targets, new_memory(self.layout[1], _WARM_START_BYTES if remembers else 0)
+
+    def batches(self, X, order, batch_size, gap):
+        begins, lengths = self.row_ptr[:-1], np.diff(self.row_ptr)
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            if self.weights[chosen].any():
+                own = lengths[chosen]
+                rows = X.values[ragged_indices(begins[chosen], own)]
+                yield _StructureBatch(self, self._of_batches, chosen, own, gap), rows
 
     @cached_property
     def _of_all_samples(self):

@@ -7,6 +7,9 @@ import numpy as np
 
 from ..losses import LOSSES
 
+# Residuals up to this are errors of inference.
+_ZERO = 1e-6
+
 
 class Task:
     """Samples for inference; `learn` adds correct structures and a loss.
@@ -47,8 +50,8 @@ class Task:
     per_sample : tuple of str
         Names of further attributes with an entry for each sample: lists, arrays, or None.
     sequential : bool
-        Whether compiled code learns one sample at a time; otherwise, mini-batches are used. `estimators/_learners`
-        and `_objective.py` read the `form` of the loss (see `loss_form`) of a sequential task.
+        Whether compiled code can learn a linear model from one sample at a time; otherwise, mini-batches are used.
+        `estimators/_learners` and `_objective.py` read the `form` of the loss (see `loss_form`) of a sequential task.
     accuracy : float
         Duality gap at which inference ends in `loss_gradient` of a sequential task. It is small by default, because
         L-BFGS compares losses that are close.
@@ -69,6 +72,30 @@ class Task:
     def has_kinks(self):
         """Whether the loss may have kinks, which SparseMAP has in the additional scores."""
         return LOSSES[self.loss].argmax == "sparsemap" and self.n_additional > 0
+
+    @property
+    def row_weights(self):
+        """Weights of the rows, with which the residuals of `loss_gradient` are multiplied."""
+        return np.repeat(self.weights, np.diff(self.row_ptr))
+
+    @property
+    def is_gibbs(self):
+        """Whether marginals are those of a Gibbs distribution."""
+        return LOSSES[self.loss].argmax == "gibbs"
+
+    def curvatures(self, residuals):
+        """Return about the second derivatives of the loss in each score, given its residuals.
+
+        A marginal u of a Gibbs distribution has the derivative u (1 - u), divided by the temperature. That of SparseMAP
+        has at most 1 while it is between 0 and 1, and 0 elsewhere. A wrong part has 1 in any case: after a step of the
+        temperature, it may no longer be wrong.
+        """
+        weights = self.row_weights[:, None]
+        sizes = np.abs(residuals)
+        if self.is_gibbs:
+            # Weights of zero have residuals of zero.
+            return np.maximum(sizes * (1.0 - sizes / np.where(weights > 0.0, weights, 1.0)), 0.0) / self.temperature
+        return weights * (sizes > _ZERO * weights) / self.temperature
 
     def smoothness(self):
         """Return Lipschitz constants of the gradients of the samples' losses in their scores; None if unknown."""
@@ -102,7 +129,7 @@ class Task:
         n_jobs : int or None
         mean : bool, default=False
             Whether the gradient is that of the weighted mean, for mini-batches; otherwise it is that of the weighted
-            sum, like the loss. Only tasks that are not `sequential` support this.
+            sum, like the loss. Tasks that are `sequential` support this only in their `batches`.
 
         Returns
         -------
@@ -116,17 +143,61 @@ class Task:
         """
         raise NotImplementedError
 
+    def gold_rows(self):
+        """Return the gold indicators of the rows, for models that learn from single rows.
+
+        Returns
+        -------
+        gold : array of shape (n_rows, n_outputs)
+            1 for the parts of the gold structures, 0 for others, NaN if unknown. A part that a structure has several
+            times has this number.
+        single : bool
+            Whether each row has exactly one part, by the kind of the structures.
+        """
+        raise NotImplementedError
+
     def epochs(self, optimizer, X, remember=True):
         """Return a function that visits samples in an order, and returns the weighted sum of their losses.
 
         Parameters
         ----------
-        optimizer : MinibatchOptimizer, or OnlineOptimizer if the task is `sequential`
+        optimizer : GradientSteps, or OnlineOptimizer if the task is `sequential`
         X : RaggedArray
         remember : bool, default=True
             Whether an epoch may warm start from solutions of the previous one.
         """
         return partial(optimizer.epoch, self, X)
+
+    def batches(self, X, order, batch_size, gap):
+        """Yield mini-batches of samples with a positive weight, in an order.
+
+        Parameters
+        ----------
+        X : RaggedArray
+        order : int array
+            Indices of the samples.
+        batch_size : int
+        gap : float
+            Duality gap of the inference of structures; the scores are divided by the temperature.
+
+        Yields
+        ------
+        batch : object
+            Its method `loss_gradient` is that of a task of these samples, with ``mean=True``.
+        features : array or CSR
+            The rows of the samples.
+        """
+        if len(order) == len(X) <= batch_size and (order == np.arange(len(X))).all():
+            # Small mini-batches of a stream need no selection.
+            if self.weights.any():
+                yield self, X.values
+            return
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            batch = self.take(chosen)
+            if batch.weights.any():
+                # If each sample is a single row, indexing the rows is faster.
+                yield batch, X.values[chosen] if X.values.shape[0] == len(X) else X[chosen].values
 
     def predict(self, scores, additional, n_jobs):
         """Return the best structure of each sample, in the form in which `learn` takes gold."""

@@ -42,9 +42,13 @@ class ScoreModel:
         shapes match, and raises a ValueError otherwise.
     dtype : dtype
         The type of the weights.
+    arrays : list of arrays
+        All weights, float64 or float32. Files may be damaged, so readers check them.
     supports : frozenset of str
         ``"explain"`` if scores are sums of terms of single features, ``"partial_fit"`` if training can continue from
-        the model. Whoever needs one of them raises an error that names another way.
+        the model, which then has `astype`. Whoever needs one of them raises an error that names another way.
+    public : object
+        The attribute `score_model_` of an estimator. By default, the model itself.
 
     Files hold a model by the names of its attributes; see `estimators/_state/plain.py`.
     """
@@ -59,10 +63,33 @@ class ScoreModel:
     def dtype(self):
         return self.additional.dtype
 
+    @property
+    def arrays(self):
+        return [self.additional]
+
+    @property
+    def public(self):
+        return self
+
+    def __repr__(self):
+        n_features, n_outputs, n_additional = self.sizes
+        return f"{type(self).__name__}(sizes=({n_features}, {n_outputs}, {n_additional}))"
+
     def with_additional(self, additional):
         """Return the model with other additional scores."""
         found = copy(self)
         found.additional = additional
+        return found
+
+    def sums(self):
+        """Return the sums of the arrays of weights, and of their squares: they differ after another fit."""
+        found = []
+        for arrays in vars(self).values():
+            for array in arrays if isinstance(arrays, list) else [arrays]:
+                values = array.data if sparse.issparse(array) else array
+                if isinstance(values, np.ndarray):
+                    values = values.astype(np.float64, copy=False)
+                    found += [float(values.sum()), float((values * values).sum())]
         return found
 
     def scores(self, X, n_jobs=None):
@@ -140,6 +167,11 @@ class LinearModel(ScoreModel):
     def dtype(self):
         """The type of all weights."""
         return self.coef.dtype
+
+    @property
+    def arrays(self):
+        """All weights: coef, intercept, additional scores."""
+        return [self.coef, self.intercept, self.additional]
 
     def astype(self, dtype):
         """Return the model with weights of a type; the model itself if it already has this type."""

@@ -208,7 +208,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
         self.nonconformity_ = nonconformity
         self.groups_ = of_samples
         self._by_array = groups is not None
-        self._weights = _sums_of(found.face.learned)
+        self._weights = found.face.learned.sums()
         vars(self).pop("part_nonconformity_", None)
         if of_parts is not None:
             self.part_nonconformity_ = of_parts
@@ -386,7 +386,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
 
     def _warn_if_refitted(self, face):
         """Warn if the weights of the model are not those of the calibration; its thresholds then say nothing."""
-        found = _sums_of(face.learned)
+        found = face.learned.sums()
         known = getattr(self, "_weights", None)
         # Files of earlier versions lack this attribute.
         if known is None or (
@@ -528,16 +528,6 @@ def _elements(X, n_samples):
         return X.iter_rows(named=True)
     X = X.to_numpy() if hasattr(X, "to_numpy") else X
     return [X[[i]] if sparse.issparse(X) else X[i] for i in range(n_samples)]
-
-
-def _sums_of(weights):
-    """Return the sums of the weights of a model, and of their squares: they differ after another fit."""
-    sums = []
-    for arrays in vars(weights).values():
-        for array in arrays if isinstance(arrays, list) else [arrays]:
-            values = np.asarray(array.data if sparse.issparse(array) else array, np.float64)
-            sums += [float(values.sum()), float((values * values).sum())]
-    return sums
 
 
 def _with_rounding(threshold):

@@ -6,6 +6,7 @@ from ._conll import load_conll
 from ._conllu import load_conllu
 from ._conllu_files import ConlluSentence, dump_conllu
 from ._hierarchical import load_hierarchical_arff
+from ._ingredients import load_ingredients
 from ._listops import load_listops, make_listops
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "load_conll",
     "load_conllu",
     "load_hierarchical_arff",
+    "load_ingredients",
     "load_listops",
     "load_multilabel_arff",
     "load_partition",

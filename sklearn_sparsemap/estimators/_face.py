@@ -67,7 +67,7 @@ class Face(Protocol):
 
     @property
     def learned(self) -> Any:
-        """The weights: LinearModel or NetworkModel."""
+        """The score model: a `ScoreModel`."""
 
     @property
     def classes(self) -> Any:

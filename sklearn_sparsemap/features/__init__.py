@@ -7,6 +7,7 @@ from ._arcs.vectorizer import ArcVectorizer
 from ._information_gain import InformationGainSelector
 from ._rows.frames import sentences_from_frame
 from ._rows.on_rows import OnRows
+from ._rows.out_of_fold_scores import OutOfFoldScores
 from ._rows.row_union import RowUnion
 from ._rows.token_dicts import TokenDictVectorizer
 from ._tokens.templates import Template, chunking_templates, ner_templates, ngrams
@@ -23,6 +24,7 @@ __all__ = [
     "GrandparentVectorizer",
     "InformationGainSelector",
     "OnRows",
+    "OutOfFoldScores",
     "RowUnion",
     "SiblingTemplate",
     "SiblingVectorizer",

@@ -209,7 +209,10 @@ def _weights_of(last):
     """Return the weights of a linear model, one row for each output."""
     if not hasattr(last, "coef_"):
         what = "it has hidden layers" if hasattr(last, "coefs_") else f"{type(last).__name__} has none"
-        raise ValueError(f"feature_table needs a fitted linear model, with coef_; {what}")
+        raise ValueError(
+            f"feature_table needs a fitted linear model, with coef_; {what}. For other models, "
+            "sklearn.inspection.permutation_importance tells how much each feature matters"
+        )
     return last.coef_
 
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.annotations import Any, Self
 from .._core.doc_link import DocLinkMixin
+from .._core.export import ArraysMixin
 from .._core.pickles import PickleMixin
 from .._core.plain import add_form
 from .._core.unwrap import transformed, unwrap
@@ -97,7 +98,7 @@ def _checked_by_the_last_step(name):
     return _available_if(_last_has(name))(method)
 
 
-class StructuredPipeline(DocLinkMixin, PickleMixin, Pipeline):
+class StructuredPipeline(ArraysMixin, DocLinkMixin, PickleMixin, Pipeline):
     """scikit-learn's `Pipeline` with the methods of a structured model.
 
     Parameters
@@ -125,6 +126,8 @@ class StructuredPipeline(DocLinkMixin, PickleMixin, Pipeline):
     >>> [(path.tolist(), p) for path, p in model.fit(X, y).predict_structures([["the", "cat"]])[0]]
     [(['D', 'N'], 1.0)]
     """
+
+    _whole = ("steps",)
 
     predict = _checked_by_the_last_step("predict")
     predict_proba = _checked_by_the_last_step("predict_proba")

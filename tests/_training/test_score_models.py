@@ -1,8 +1,10 @@
 """The contract of score models, for the linear model and the network."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
-from internals import LinearModel, NetworkModel
+from internals import ClassifierModel, LinearModel, NetworkModel
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -23,6 +25,9 @@ def with_hidden_layer(X):
     return np.maximum(X @ HIDDEN + 1.0, 0.0) @ LAST + INTERCEPT
 
 
+# Fitted estimators of rows, whose scores are multiplied by 2.
+FITTED = SimpleNamespace(constants=np.zeros(4), members=[], scores=lambda X: X @ COEF / 2.0)
+
 # Each model, the function that it computes, its accuracy, and whether single features explain its scores.
 MODELS = {
     "linear": (LinearModel(COEF, INTERCEPT, ADDITIONAL), linear, 1e-12, True),
@@ -30,6 +35,7 @@ MODELS = {
     "float32": (LinearModel(COEF, INTERCEPT, ADDITIONAL).astype(np.float32), linear, 1e-5, True),
     "no hidden layer": (NetworkModel([COEF], [INTERCEPT], ADDITIONAL), linear, 1e-12, True),
     "network": (NetworkModel([HIDDEN, LAST], [np.ones(5), INTERCEPT], ADDITIONAL), with_hidden_layer, 1e-12, False),
+    "estimators of rows": (ClassifierModel(FITTED, 2.0, INTERCEPT, ADDITIONAL, 6), linear, 1e-12, False),
 }
 
 

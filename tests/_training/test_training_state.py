@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn_sparsemap import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
 from sklearn_sparsemap.estimators import TrainingState, average_states
 from sklearn_sparsemap.factors import AtMostOne, FactorGraph
+from sklearn_sparsemap.score_models import Network
 
 
 def chains(n, seed, n_features=6):
@@ -52,7 +53,7 @@ CASES = {
     "groups": (GroupLassoPerceptron("chain", budget=3, shrink_every=7), chains, LABELS),
     "groups by strength": (GroupLassoPerceptron("chain", alpha=0.01, shrink_every=5), chains, LABELS),
     "graphs": (StructuredSparseMAPClassifier(one_graph), picks, {}),
-    "network": (MultilabelLPSparseMAP(hidden_layer_sizes=(4,), random_state=0), sets, {}),
+    "network": (MultilabelLPSparseMAP(score_model=Network((4,), dropout=0.0), random_state=0), sets, {}),
 }
 
 

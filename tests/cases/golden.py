@@ -44,6 +44,7 @@ from sklearn_sparsemap.factors import (
 from sklearn_sparsemap.features import ArcVectorizer, TemplateVectorizer, dependency_templates
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.penalties import GroupTree
+from sklearn_sparsemap.score_models import Network
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
 LOSSES = ("sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf")
@@ -274,9 +275,11 @@ def estimator_cases():
                             continue
 
                         def fit_labels():
+                            network = Network(hidden, dropout=0.1, batch_size=20)
+                            scores = network if hidden else "linear"
                             model = MultilabelLPSparseMAP(
-                                graph, constraints, hidden, loss=loss, max_iter=3, batch_size=20, dropout=0.1,
-                                decision=decision, threshold=0.4, random_state=0, solver="adam", alpha=1e-4,
+                                graph, constraints, scores, loss=loss, max_iter=3, batch_size=20, decision=decision,
+                                threshold=0.4, random_state=0, solver="adam", alpha=1e-4,
                             ).fit(X, Y)  # fmt: skip
                             return of_estimator(model, X, "predict", "predict_marginals", "decision_function")
 

@@ -147,6 +147,9 @@ from sklearn_sparsemap._training._partial_task import PartialTask
 from sklearn_sparsemap._training._label_task import LabelTask, label_losses, partly_known_losses
 from sklearn_sparsemap._training._graph_task import GraphTask, SolutionMemory
 
+# Flat trees, against the predictions of scikit-learn's.
+from sklearn_sparsemap._training._trees import RegressorsModel, TreesModel, own_tree, trees_of
+
 # Equal columns, against a dict of columns.
 import sklearn_sparsemap._training._columns as training_columns
 from sklearn_sparsemap._training._columns import DuplicateColumns, find_scaled_duplicates, number_columns
@@ -181,6 +184,14 @@ from sklearn_sparsemap.estimators._multilabel.decisions import (
 import sklearn_sparsemap.estimators._multilabel.solvers as multilabel_solvers
 from sklearn_sparsemap.estimators._multilabel.solvers import LBFGSLearner, NetworkModel, ObservedLabelSets
 
+# A classifier as a score model: its objective against differences, and its learner against SciPy's optimisers.
+from sklearn_sparsemap.estimators._learners.out_of_fold import (
+    ClassifierModel,
+    OutOfFoldLearner,
+    ScaleObjective,
+    fit_out_of_fold,
+)
+
 # The strength of a penalty, alone: variances, the vertex of a parabola through losses, and the choice.
 from sklearn_sparsemap.estimators._strengths import (
     choose_strength,
@@ -190,6 +201,10 @@ from sklearn_sparsemap.estimators._strengths import (
     total_variance,
     try_strengths,
 )
+
+# Boosting of any task, against a plain loop.
+import sklearn_sparsemap.estimators._learners.boosting as boosting
+from sklearn_sparsemap.estimators._learners.boosting import Booster, BoostingLearner, HeldOutRounds, folds_of_samples
 
 # The scale of columns, of which 2^31 - 1 take no memory.
 from sklearn_sparsemap.estimators._structured.groups import column_scales, warn_of_scales

@@ -32,6 +32,7 @@ from sklearn_sparsemap.features import (
 )
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree
 from sklearn_sparsemap.pipeline import make_structured_pipeline
+from sklearn_sparsemap.score_models import Network
 from sklearn_sparsemap.structures import DependencyTree, LinearProgram, SequenceBudget, Subset
 
 FILES = Path(__file__).parents[1] / "data" / "models"
@@ -87,7 +88,7 @@ def models():
         "group_tree": (groups("chain", groups=GroupTree([-1, 0, 0], [[0], [1], [2]]), **selected), "chains"),
         "group_lasso": (StructuredGroupLasso("chain", alpha=0.01, max_iter=50), "chains"),
         "sets": (sets(max_iter=5, random_state=0), "sets"),
-        "network": (sets(hidden_layer_sizes=(4,), label_graph="full", max_iter=5, random_state=0), "sets"),
+        "network": (sets(score_model=Network((4,)), label_graph="full", max_iter=5, random_state=0), "sets"),
         "rules": (sets(constraints=[AtMost(3), Implies(~Label(0), ~Label(1))], max_iter=5, random_state=0), "sets"),
         "hierarchy": (sets(constraints=Hierarchy([-1, 0, -1]), max_iter=5, random_state=0), "sets"),
         "one_label": (sets(max_iter=5, threshold="auto", random_state=0), "flat"),

@@ -11,8 +11,8 @@ NAMES = {
         ConformalStructures
     """,
     "datasets": """
-        ConlluSentence dump_conllu load_conll load_conllu load_hierarchical_arff load_listops load_multilabel_arff
-        load_partition make_listops save_partition
+        ConlluSentence dump_conllu load_conll load_conllu load_hierarchical_arff load_ingredients load_listops
+        load_multilabel_arff load_partition make_listops save_partition
     """,
     "distributed": """
         ParameterMixing
@@ -28,8 +28,8 @@ NAMES = {
     """,
     "features": """
         ArcTemplate ArcVectorizer DERIVED_FIELDS GrandparentTemplate GrandparentVectorizer InformationGainSelector
-        OnRows RowUnion SiblingTemplate SiblingVectorizer Template TemplateVectorizer TokenDictVectorizer
-        arc_templates chunking_templates dependency_templates grandparent_templates ner_templates ngrams
+        OnRows OutOfFoldScores RowUnion SiblingTemplate SiblingVectorizer Template TemplateVectorizer
+        TokenDictVectorizer arc_templates chunking_templates dependency_templates grandparent_templates ner_templates ngrams
         sentences_from_frame sibling_templates word_case word_digits word_punctuation word_shape
     """,
     "inference": """

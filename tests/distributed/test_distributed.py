@@ -18,6 +18,7 @@ from sklearn_sparsemap import (
 from sklearn_sparsemap.datasets import save_partition
 from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.estimators import average_states
+from sklearn_sparsemap.score_models import Network
 
 
 def chains(seed, n=60):
@@ -34,7 +35,7 @@ def sets(seed, n=60):
 
 CHAIN = StructuredSparseMAPClassifier("chain", alpha=1e-3)
 GROUPS = GroupLassoPerceptron("chain", budget=1, shrink_every=7, debias_max_iter=2)
-SETS = MultilabelLPSparseMAP(hidden_layer_sizes=(4,), dropout=0.2, threshold="auto")
+SETS = MultilabelLPSparseMAP(score_model=Network((4,)), threshold="auto")
 CASES = {"adagrad": (CHAIN, chains), "groups": (GROUPS, chains), "sets": (SETS, sets)}
 
 

@@ -31,6 +31,7 @@ from sklearn_sparsemap.features import (
     TemplateVectorizer,
     TokenDictVectorizer,
 )
+from sklearn_sparsemap.score_models import Network
 from sklearn_sparsemap.structures import LinearProgram, SequenceBudget, Subset
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -116,6 +117,8 @@ def learned(model, X):
     """Return all that a user sees of a fitted model: public attributes, predictions and marginals."""
     names = [name for name in dir(model) if name.endswith("_") and not name.startswith("_") and name[-2] != "_"]
     found = {name: plain(getattr(model, name, None)) for name in names}
+    if "score_model_" in found:
+        found["score_model_"] = plain(model.score_model_.arrays)
     for method in ("predict", "predict_marginals", "predict_values"):
         if hasattr(model, method):
             found[method] = plain(getattr(model, method)(X))
@@ -199,6 +202,7 @@ CLASSIFIER = {
     "random_state": [5],
     "batch_size": [4],
     "constraints": [[("a", "c")]],
+    "score_model": ["network"],
 }
 FIXED = {"n_jobs": N_JOBS, "verbose": VERBOSE}
 NO_STOP = {"validation_fraction": NOT_STOPPED, "n_iter_no_change": NOT_STOPPED}
@@ -437,13 +441,12 @@ SETTINGS |= {
 LABELS = {
     "label_graph": [[(0, 1), (1, 2)]],
     "constraints": [[AtMost([0, 1, 2, 3], 1)]],
-    "hidden_layer_sizes": [(4,)],
+    "score_model": ["network"],
     "loss": ["logistic", "hinge"],
     "alpha": [1e-3, 1.0],
     "edge_alpha": [],
     "eta0": [0.3],
     "edge_eta0": [],
-    "dropout": [0.2],
     "batch_size": [7],
     "max_iter": [2],
     "tol": [1.0],
@@ -456,32 +459,38 @@ LABELS = {
     "random_state": [5],
     "solver": ["adam"],
 }
+OF_NETWORK = {"eta0": "a network has its own", "batch_size": "a network has its own"}
 NO_EDGES = {"edge_alpha": "there are no edges", "edge_eta0": "there are no edges"}
-NO_NETWORK = {"dropout": "there is no hidden layer"}
 SETTINGS |= {
     "label sets, L-BFGS": Setting(
-        MultilabelLPSparseMAP, {"hidden_layer_sizes": (), "random_state": 0, "decision": "observed_sets"}, label_sets,
+        MultilabelLPSparseMAP, {"score_model": "linear", "random_state": 0, "decision": "observed_sets"}, label_sets,
         {},
         {
-            **FIXED, **NO_NETWORK, **NO_STOP, **NO_EDGES, "eta0": NO_ORDER, "batch_size": NO_ORDER, "shuffle": NO_ORDER,
+            **FIXED, **NO_STOP, **NO_EDGES, "eta0": NO_ORDER, "batch_size": NO_ORDER, "shuffle": NO_ORDER,
             "random_state": "folds are fixed",
         },
         by_fit, LABELS,
     ),
     "label sets, network": Setting(
         MultilabelLPSparseMAP,
-        {"hidden_layer_sizes": (6,), "random_state": 0, "max_iter": 15, "decision": "observed_sets"}, label_sets,
-        {"hidden_layer_sizes": [(), (3,)], "solver": [], "alpha": [1.0]},
-        {**FIXED, **NO_STOP, **NO_EDGES, "solver": "networks have one"}, by_fit, LABELS,
+        {"score_model": Network((6,)), "random_state": 0, "max_iter": 15, "decision": "observed_sets"}, label_sets,
+        {
+            "score_model": [
+                "linear", Network((3,)), Network((6,), dropout=0.0), Network((6,), eta0=0.1),
+                Network((6,), batch_size=7), Network((6,), max_iter=2),
+            ],
+            "solver": [], "alpha": [1.0], "eta0": [], "batch_size": [],
+        },
+        {**FIXED, **NO_STOP, **NO_EDGES, "solver": "networks have one", **OF_NETWORK}, by_fit, LABELS,
     ),
     "label sets, edges": Setting(
         MultilabelLPSparseMAP, {"label_graph": "full", "random_state": 0, "max_iter": 15, "decision": "threshold"},
         label_sets,
         {
             "decision": ["expected_f1", "map"], "edge_alpha": [1.0], "edge_eta0": [0.3], "solver": [], "alpha": [1.0],
-            "hidden_layer_sizes": [(4,)],
+            "score_model": [Network((4,))],
         },
-        {**FIXED, **NO_STOP, **NO_NETWORK, "solver": "edges have one"}, by_fit, LABELS,
+        {**FIXED, **NO_STOP, "solver": "edges have one"}, by_fit, LABELS,
     ),
     "decisions": Setting(
         DecisionFocusedRegressor, {"structure": Subset(2, 2), "random_state": 0}, values_of_items,

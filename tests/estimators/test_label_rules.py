@@ -59,7 +59,7 @@ def test_with_thresholds_of_their_own_a_threshold_of_one_half_remains():
 @pytest.mark.parametrize("threshold", [0.5, "auto"])
 def test_whole_sets_are_not_lost_for_less_f1(n_classes, seed, threshold):
     X, Y = make_multilabel_classification(1500, 30, n_classes=n_classes, random_state=seed)
-    model = MultilabelLPSparseMAP(hidden_layer_sizes=(), threshold=threshold, random_state=0).fit(X[:750], Y[:750])
+    model = MultilabelLPSparseMAP(score_model="linear", threshold=threshold, random_state=0).fit(X[:750], Y[:750])
     predicted, at_half = model.predict(X[750:]), model.predict_proba(X[750:]) > 0.5
     loss = (at_half == Y[750:]).all(axis=1).mean() - model.score(X[750:], Y[750:])
     gain = example_f1_score(Y[750:], predicted) - example_f1_score(Y[750:], at_half)

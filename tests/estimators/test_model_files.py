@@ -42,6 +42,7 @@ from sklearn_sparsemap.datasets import load_partition, save_partition
 from sklearn_sparsemap.factors import FactorGraph, Xor
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.pipeline import make_structured_pipeline
+from sklearn_sparsemap.score_models import Network
 from sklearn_sparsemap.structures import Alignment, CustomStructure
 
 MODELS = sorted(models())
@@ -79,7 +80,7 @@ def test_files_of_earlier_versions_are_read(name):
 STREAMS = {
     "chain": (StructuredSparseMAPClassifier("chain"), {"classes": ["a", "b"]}),
     "groups": (GroupLassoPerceptron("chain", budget=2, shrink_every=4), {"classes": ["a", "b"]}),
-    "sets": (MultilabelLPSparseMAP(threshold="auto", hidden_layer_sizes=(3,), random_state=0), {}),
+    "sets": (MultilabelLPSparseMAP(threshold="auto", score_model=Network((3,), dropout=0.0), random_state=0), {}),
 }
 
 

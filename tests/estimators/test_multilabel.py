@@ -54,6 +54,7 @@ from sklearn_sparsemap.factors import (
     Pair,
 )
 from sklearn_sparsemap.metrics import example_f1_score, example_f1_scorer
+from sklearn_sparsemap.score_models import Network
 
 pd = pytest.importorskip("pandas")
 
@@ -577,7 +578,7 @@ def test_all_kinds_learn(data, loss, label_graph):
 def test_network_sparse_input_and_threads_give_the_same(data):
     X, Y = data
     X = X * (X > 0.4)
-    params = dict(hidden_layer_sizes=(16,), dropout=0.2, early_stopping=True, threshold="auto")
+    params = dict(score_model=Network((16,)), early_stopping=True, threshold="auto")
     one = quick(**params).fit(X, Y)
     two = quick(**params, n_jobs=2).fit(X, Y)
     assert_array_equal(one.predict_proba(X), two.predict_proba(X))
@@ -665,14 +666,14 @@ def test_labels_by_name():
             {"alpha": -1},
             r"'alpha' parameter .* must be a float in the range \[0.0, inf\) or a str .*{'auto'}.* Got -1 ",
         ),
-        ({"dropout": 1.0}, r"'dropout' parameter .* must be a float in the range \[0.0, 1.0\)"),
+        ({"score_model": Network(dropout=1.0)}, r"'dropout' parameter .* must be a float in the range \[0.0, 1.0\)"),
         ({"threshold": 1.5}, r"'threshold' parameter .* {'auto'} or a float in the range \[0.0, 1.0\). Got 1.5"),
         ({"threshold": "best"}, "'threshold' parameter .* Got 'best'"),
         ({"constraints": [AtMost(["a"], 1)]}, "the labels are 0, 1, 2, 3, 4, ...; name them by `classes` of fit"),
         ({"label_graph": [(0, "b")]}, r"^label_graph\[0\] names the label 'b'"),
         ({"decision": "round"}, "'decision' parameter .* must be a str among .* Got 'round'"),
-        ({"hidden_layer_sizes": 5}, r"hidden_layer_sizes must be 'auto' or a tuple such as \(100,\)"),
-        ({"hidden_layer_sizes": (0,)}, "each of hidden_layer_sizes must be a positive int"),
+        ({"score_model": 5}, "score_model=5; it must be 'linear', 'network', 'trees', 'auto'"),
+        ({"score_model": Network((0,))}, r"hidden_layer_sizes must hold positive ints; got \(0,\)"),
         ({"batch_size": 2.5}, r"'batch_size' parameter .* must be an int in the range \[1, inf\) or None"),
         ({"alpha": ("auto", 1.0)}, r"'alpha' parameter .* Got \('auto', 1.0\)"),
         ({"edge_alpha": -1.0}, "'edge_alpha' parameter .* Got -1.0"),
@@ -732,14 +733,14 @@ def test_wrong_data_is_refused(data):
         from sklearn_sparsemap import RaggedArray
 
         model.predict(RaggedArray(X, np.arange(len(X) + 1)))
-    with pytest.raises(ValueError, match="hidden_layer_sizes differ"):
-        clone(model).partial_fit(X, Y).set_params(hidden_layer_sizes=(3,)).partial_fit(X, Y)
+    with pytest.raises(ValueError, match=r"score_model=Network\(.*\) differs from the fitted 'linear'"):
+        clone(model).partial_fit(X, Y).set_params(score_model=Network((3,))).partial_fit(X, Y)
 
 
-@pytest.mark.parametrize("hidden_layer_sizes", [(), (3,)])
-def test_divergence_names_a_parameter_that_there_is(data, hidden_layer_sizes):
+@pytest.mark.parametrize("score_model", ["linear", Network((3,), eta0=1e300)])
+def test_divergence_names_a_parameter_that_there_is(data, score_model):
     X, Y = data
-    model = quick(hidden_layer_sizes=hidden_layer_sizes, eta0=1e300, loss="hinge")
+    model = quick(score_model=score_model, eta0=1e300, loss="hinge")
     with np.errstate(all="ignore"):
         for method in (model.fit, lambda X, Y: clone(model).partial_fit(X, Y).partial_fit(X, Y)):
             with pytest.raises(ValueError, match=r"training diverged: .* lower eta0"):

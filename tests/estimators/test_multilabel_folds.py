@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
+from sklearn_sparsemap.score_models import Network
 
 
 def fold_numbers(X, Y, n_folds=3, known=None):
@@ -146,7 +147,7 @@ def test_a_temperature_reaches_its_minimum_if_scores_contradict_the_labels():
 
 
 @pytest.mark.parametrize(
-    "params", [{"hidden_layer_sizes": (10,)}, {"label_graph": "full"}, {"threshold": "auto", "loss": "hinge"}]
+    "params", [{"score_model": Network((10,))}, {"label_graph": "full"}, {"threshold": "auto", "loss": "hinge"}]
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_order_does_not_matter_to_networks(params):

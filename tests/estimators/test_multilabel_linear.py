@@ -40,6 +40,7 @@ from sklearn_sparsemap import MultilabelLPSparseMAP
 from sklearn_sparsemap.factors import AtMost, Implies
 from sklearn_sparsemap.metrics import example_f1_score
 from sklearn_sparsemap.plotting import LabelCalibrationDisplay
+from sklearn_sparsemap.score_models import Network
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +239,9 @@ def test_calibrations_in_early_pickles_are_those_of_one_label_or_of_sets(single)
     assert type(copy.copy(found)) is type(wanted)
 
 
-@pytest.mark.parametrize("params", [{}, {"loss": "logistic"}, {"hidden_layer_sizes": (20,), "max_iter": 60}])
+@pytest.mark.parametrize(
+    "params", [{}, {"loss": "logistic"}, {"score_model": Network((20,), dropout=0.0), "max_iter": 60}]
+)
 def test_probabilities_are_monotone_without_ties_and_calibrated(params):
     X, Y = make_multilabel_classification(900, 20, n_classes=6, n_labels=2, random_state=3)
     X = StandardScaler().fit_transform(X)
@@ -397,7 +400,7 @@ def test_the_default_is_as_good_as_its_rules_if_most_sets_are_distinct(n, p):
     assert (f1[1] < f1.max(axis=0) - 0.05).all()
 
 
-@pytest.mark.parametrize("params", [{}, {"hidden_layer_sizes": (20,), "max_iter": 50}])
+@pytest.mark.parametrize("params", [{}, {"score_model": Network((20,), dropout=0.0), "max_iter": 50}])
 def test_a_tuned_threshold_does_not_lower_the_f1_of_expected_sets(params):
     f1 = []
     for n, p in ((300, 50), (100, 100)):
@@ -436,7 +439,7 @@ def test_a_tuned_threshold_serves_example_f1(decision):
 @pytest.mark.parametrize(
     "params, named",
     [
-        ({"hidden_layer_sizes": (3,), "loss": "hinge"}, "hidden_layer_sizes and loss='hinge'"),
+        ({"score_model": "network", "loss": "hinge"}, "a network and loss='hinge'"),
         ({"label_graph": "tree"}, "label_graph"),
         ({"early_stopping": True}, "early_stopping"),
     ],
@@ -463,7 +466,7 @@ def test_what_labels_owe_adds_up(data):
     assert_allclose(list(rules.values()), model.predict_marginals(X[:1])[0] - free, atol=1e-12)
     with pytest.raises(ValueError, match=r"x must be one sample, of shape \(1, 8\); got 120"):
         model.label_table(X)
-    edges = MultilabelLPSparseMAP([(0, 1)], hidden_layer_sizes=(3,), tol=1.0, n_iter_no_change=1, random_state=0)
+    edges = MultilabelLPSparseMAP([(0, 1)], score_model=Network((3,)), tol=1.0, n_iter_no_change=1, random_state=0)
     edges.fit(X, Y)
     sources = {(label, source) for label, source, *_ in edges.label_table(sparse.csr_array(X[:1]))}
     assert sources >= {(j, "score") for j in range(5)} and not {source for _, source in sources} - {"score", "label"}
@@ -497,7 +500,7 @@ def test_features_are_selected_as_with_independent_classifiers(kind):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(200, 12))
     Y = (X[:, [2, 5, 9]] + 0.3 * X[:, [5, 9, 2]] + 0.5 * rng.normal(size=(200, 3)) > 0.3).astype(int)
-    model = MultilabelLPSparseMAP(hidden_layer_sizes=(), loss="logistic", alpha=0.05).fit(kind(X), Y)
+    model = MultilabelLPSparseMAP(score_model="linear", loss="logistic", alpha=0.05).fit(kind(X), Y)
     peer = OneVsRestClassifier(LogisticRegression(C=1.0 / (0.05 * len(X)))).fit(X, Y)
     coef = np.vstack([each.coef_ for each in peer.estimators_])
     assert model.coef_.shape == (3, 12)
@@ -521,7 +524,9 @@ def test_features_of_networks_and_of_single_labels_are_selected_too():
     rng = np.random.default_rng(4)
     X = rng.normal(size=(150, 6))
     Y = (X[:, :2] + 0.3 * rng.normal(size=(150, 2)) > 0).astype(int)
-    model = MultilabelLPSparseMAP(hidden_layer_sizes=(8,), solver="adam", tol=0.02, eta0=0.02, random_state=0)
+    model = MultilabelLPSparseMAP(
+        score_model=Network((8,), dropout=0.0, eta0=0.02), solver="adam", tol=0.02, random_state=0
+    )
     model.fit(X, Y)
     first, last = map(np.abs, model.coefs_)
     expected = [sum(first[j, k] * last[k, c] for k in range(8) for c in range(2)) for j in range(6)]
@@ -535,6 +540,6 @@ def test_features_of_networks_and_of_single_labels_are_selected_too():
     ):
         assert selector.fit(X, Y).get_support(indices=True).tolist() == [0, 1]
     labels = np.array(["a", "b", "c"])[np.digitize(X[:, 4], [-0.5, 0.5])]
-    linear = MultilabelLPSparseMAP(hidden_layer_sizes=(), alpha=0.05)
+    linear = MultilabelLPSparseMAP(score_model="linear", alpha=0.05)
     assert SelectFromModel(linear, max_features=1, threshold=-np.inf).fit(X, labels).get_support(indices=True) == [4]
     assert RFECV(linear, cv=2, min_features_to_select=1).fit(X, labels).support_[4]

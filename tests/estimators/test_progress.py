@@ -23,6 +23,7 @@ from sklearn_sparsemap import (
 )
 from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.estimators import cross_val_marginals
+from sklearn_sparsemap.score_models import Network
 from sklearn_sparsemap.structures import LinearProgram, Subset
 
 RNG = np.random.default_rng(0)
@@ -46,7 +47,7 @@ def counted(n):
 
 
 def test_cross_validation_of_label_sets(capsys):
-    MultilabelLPSparseMAP(verbose=1, hidden_layer_sizes=()).fit(X, Y)
+    MultilabelLPSparseMAP(verbose=1, score_model="linear").fit(X, Y)
     said = capsys.readouterr().out
     found = re.findall(r"cross-validation, strength (\d+) of at most (\d+), fold (\d+) of (\d+)", said)
     numbers, most, folds, n_folds = (list(map(int, column)) for column in zip(*found))
@@ -56,7 +57,7 @@ def test_cross_validation_of_label_sets(capsys):
 
 
 def test_networks_and_their_calibration(capsys):
-    model = MultilabelLPSparseMAP(verbose=1, hidden_layer_sizes=(4,), max_iter=3, random_state=0).fit(X, Y)
+    model = MultilabelLPSparseMAP(verbose=1, score_model=Network((4,)), max_iter=3, random_state=0).fit(X, Y)
     said = capsys.readouterr().out
     assert steps(said, "calibration, epoch") == counted(model.n_iter_)
     assert re.search(r"epoch 3: loss .* s; 3 of at most 3\n", said)
@@ -109,7 +110,7 @@ SEARCHES = {
     "chain": (StructuredSparseMAPClassifier("chain", max_iter=4), {"alpha": [0.1, 1.0]}, CHAINS, CODES),
     "crf": (StructuredSparseMAPClassifier("chain", "crf", solver="adagrad"), {"alpha": [0.1, 1.0]}, CHAINS, CODES),
     "sets": (MultilabelLPSparseMAP(max_iter=4), {"threshold": [0.4, 0.5]}, X, Y),
-    "network": (MultilabelLPSparseMAP(max_iter=4, hidden_layer_sizes=(4,)), {"threshold": [0.4, 0.5]}, X, Y),
+    "network": (MultilabelLPSparseMAP(max_iter=4, score_model=Network((4,))), {"threshold": [0.4, 0.5]}, X, Y),
     "groups": (GroupLassoPerceptron(groups=GROUPS, max_iter=2), {"budget": [1, 2]}, X, LABELS),
     "lasso": (StructuredGroupLasso(groups=GROUPS, loss="crf", debias=True), {"alpha": [0.1, 0.2]}, X, LABELS),
     "strengths": (StructuredGroupLassoCV(groups=GROUPS, n_alphas=3, cv=2, loss="crf"), {"eps": [0.1, 0.2]}, X, LABELS),

@@ -228,7 +228,7 @@ def test_parameters_are_checked_as_scikit_learn_checks_its_own(estimator):
     check_param_validation(type(estimator).__name__, estimator)
     unchecked = {name for name, what in estimator._parameter_constraints.items() if what == "no_validation"}
     assert unchecked <= {
-        *("structure", "groups", "group_weights", "label_graph", "constraints", "hidden_layer_sizes"),
+        *("structure", "groups", "group_weights", "label_graph", "constraints", "score_model"),
         *("templates", "derived_fields", "n_features", "dtype"),
     }, "these have checks with more to say"
 

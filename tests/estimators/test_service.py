@@ -127,7 +127,7 @@ calls = {
     "fit": lambda: StructuredSparseMAPClassifier("chain", solver="adagrad", max_iter=10**6, tol=0.0).fit(many, tags),
     "L-BFGS": lambda: StructuredSparseMAPClassifier("chain", solver="lbfgs", max_iter=10**6, tol=0.0).fit(many, tags),
     "partial_fit": lambda: stream.partial_fit(many * 500, tags * 500, classes=range(30)),
-    "label sets": lambda: MultilabelLPSparseMAP(hidden_layer_sizes=(50,), max_iter=10**6, tol=0.0).fit(rows, sets),
+    "label sets": lambda: MultilabelLPSparseMAP(score_model=Network((50,)), max_iter=10**6, tol=0.0).fit(rows, sets),
 }
 signal.signal(signal.SIGALRM, end)
 signal.signal(signal.SIGTERM, end)
@@ -158,6 +158,7 @@ for name, call in calls.items():
 
 RETURNS = """
 from sklearn_sparsemap.losses import FenchelYoungLoss
+from sklearn_sparsemap.score_models import Network
 
 scores = [rng.normal(size=(40, 12)) for _ in range(300)]
 gold = [rng.integers(0, 12, 40) for _ in scores]
@@ -238,7 +239,7 @@ def model_and_batches():
     rng = np.random.default_rng(1)
     if kind == "labels":
         X, y = rng.normal(size=(120, 50)), rng.integers(0, 2, (120, 6))
-        model, options = MultilabelLPSparseMAP(random_state=0, hidden_layer_sizes=(20,)), {}
+        model, options = MultilabelLPSparseMAP(random_state=0, score_model=Network((20,), dropout=0.0)), {}
     else:
         n = 6_000_000 if kind == "pairs" else 40
         X = [sparse.csr_array(rng.normal(size=(6, 40))) for _ in range(120)]

@@ -25,7 +25,7 @@ ONLINE = {**STEPS, "n_iter_no_change": 1}
 HELD_OUT = {"validation_fraction": 0.3}
 ADAM = {
     "edge_eta0": 0.1, "edge_alpha": 0.5, "batch_size": 5, "shuffle": False, "random_state": 7,
-    "n_iter_no_change": 1, "validation_fraction": 0.3, "dropout": 0.4,
+    "n_iter_no_change": 1, "validation_fraction": 0.3,
 }  # fmt: skip
 STRUCTURED = {"max_iter": 4, "tol": 0.0, "alpha": 0.01, "random_state": 0}
 LASSO = {"max_iter": 2, "debias_max_iter": 2, "shrink_every": 5, "random_state": 0}
@@ -58,7 +58,7 @@ CASES = {
     "labels, lbfgs": (MultilabelLPSparseMAP(max_iter=5), LABELS, ADAM, {"alpha": 0.1}),
     "labels, lbfgs, threshold": (MultilabelLPSparseMAP(max_iter=5, threshold="auto"), LABELS, ADAM, {"alpha": 0.1}),
     "labels, adam": (
-        MultilabelLPSparseMAP("full", max_iter=3, solver="adam", random_state=0, hidden_layer_sizes=(4,)), LABELS,
+        MultilabelLPSparseMAP("full", max_iter=3, solver="adam", random_state=0, score_model="linear"), LABELS,
         HELD_OUT, ADAM.keys() - {"validation_fraction", "n_iter_no_change"},
     ),
     "groups, debiased by a loss": (

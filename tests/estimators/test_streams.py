@@ -16,6 +16,7 @@ from sklearn_sparsemap import GroupLassoPerceptron, MultilabelLPSparseMAP, Struc
 from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.estimators import average_states
 from sklearn_sparsemap.factors import AtMost, FactorGraph, Implies, Pair
+from sklearn_sparsemap.score_models import Network
 
 N_BATCHES, SIZE, N_FEATURES = 100, 50, 6
 CHANGES = ("sudden", "gradual", "recurring", "new labels", "scale")
@@ -134,7 +135,7 @@ def test_streams_of_label_sets_are_as_good_as_independent_peers(size, drifts):
 def test_default_rounds_of_mixing_are_as_good_as_fit():
     (X, Y), (X_test, Y_test) = (label_batches(seed, 3000, 3000)[0] for seed in (5, 5))
     X, Y, X_test, Y_test = X[:2000], Y[:2000], X_test[2000:], Y_test[2000:]
-    fitted = MultilabelLPSparseMAP(hidden_layer_sizes=()).fit(X, Y)
+    fitted = MultilabelLPSparseMAP(score_model="linear").fit(X, Y)
     mixed = ParameterMixing(MultilabelLPSparseMAP(random_state=0), random_state=0).fit(X, Y)
     assert np.mean(mixed.predict(X_test) == Y_test) >= 0.99 * np.mean(fitted.predict(X_test) == Y_test)
 
@@ -271,7 +272,7 @@ def named_sets(X, names):
 # Samples with four labels violate the constraint.
 @pytest.mark.filterwarnings("ignore:the labels of .* violate the constraints")
 @pytest.mark.parametrize(
-    "options", [{}, {"label_graph": "full"}, {"constraints": [AtMost(3)]}, {"hidden_layer_sizes": (5,)}]
+    "options", [{}, {"label_graph": "full"}, {"constraints": [AtMost(3)]}, {"score_model": Network((5,))}]
 )
 def test_new_labels_of_sets_begin_at_zero(options):
     X = np.random.default_rng(0).normal(size=(400, 4))

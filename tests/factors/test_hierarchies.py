@@ -26,6 +26,7 @@ from sklearn_sparsemap import MultilabelLPSparseMAP, lp_sparsemap, map_inference
 from sklearn_sparsemap.datasets import load_hierarchical_arff
 from sklearn_sparsemap.factors import AtMost, Hierarchy, Implies
 from sklearn_sparsemap.metrics import hierarchical_f1_score
+from sklearn_sparsemap.score_models import Network
 
 pd = pytest.importorskip("pandas")
 
@@ -316,7 +317,7 @@ def test_unknown_labels_are_free(data):
     rng = np.random.default_rng(0)
     hidden = np.where(rng.random(Y.shape) < 0.4, np.nan, Y)
     rules = Hierarchy([None, 0, 1, None, 3])
-    network = {"hidden_layer_sizes": (5,), "eta0": 0.02, "max_iter": 100, "tol": 0.01}
+    network = {"score_model": Network((5,), dropout=0.0, eta0=0.02, batch_size=64), "max_iter": 100, "tol": 0.01}
     for params in ({}, {"loss": "logistic"}, {"threshold": "auto"}, {"constraints": rules}, network):
         model = MultilabelLPSparseMAP(random_state=0, **params)
         partly = model.fit(X, hidden).score(X, Y)

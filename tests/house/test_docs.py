@@ -379,3 +379,25 @@ def test_short_names_in_backticks_become_links(site):
         node = {"refdomain": "py", "reftype": "obj", "reftarget": target, "refdoc": "index"}
         assert site.link_public_name(app, env, node, None) == expected, target
     assert site.link_public_name(app, env, {**node, "refdomain": "std"}, None) is None
+
+
+def test_pages_that_the_readme_names_begin_as_plain_text():
+    """Hosts of code show no directives of Sphinx; the site gets them from `_site.lay_out`."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\[\w+\]: (doc/\S+\.rst)$", readme, re.M)
+    assert len(named) > 10
+    for name in named:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        code = re.search(r"^( *)(>>> |\.\. code-block::)", text, re.M)
+        title, first, *_ = text.split("\n\n")
+        before = text[: code.start()] if code else title + first
+        assert (not code or not code[1]) and not re.search(r"^\.\. \w+::", before, re.M), name
+
+
+def test_the_site_lays_pages_out(site):
+    source = ["Title\n=====\n\nText.\n\n>>> a = 1\n\n>>> dump(a)  # doctest: +SKIP\n\n.. plot::\n   :context:\n\n"
+              "   >>> draw(a)\n\n.. index:: ! word\n"]  # fmt: skip
+    site.lay_out(None, "jobs/page", source)
+    head, reset, skipped = source[0].index("! word"), source[0].index(":context: reset"), source[0].index("\n>>> dump")
+    assert head < source[0].index("Text.") < reset < source[0].index("   >>> a = 1") < skipped
+    assert source[0].count(".. index::") == 1 and source[0].count(".. plot::") == 2

@@ -21,7 +21,8 @@ from sklearn_sparsemap import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "sklearn_sparsemap"
-REPOSITORY = "https://github.com/sklearn-sparsemap/sklearn-sparsemap"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+REPOSITORY = PROJECT["urls"]["Repository"]
 # Other files of the repository are found by their names.
 FOLDERS = ("sklearn_sparsemap", "tests", "doc", "examples", "benchmarks", ".ci")
 LEFT_BEHIND = ("__pycache__", "_build", "auto_examples", "generated", ".numba_cache")
@@ -103,17 +104,26 @@ def pictures(text):
     return re.findall(r"!\[[^]]+\]\(([^)]+)\)", text)
 
 
+def links_of(text):
+    return pictures(text) + re.findall(r"^\[\w+\]: (\S+)$", text, re.MULTILINE)
+
+
 def test_pictures_and_links_of_the_readme_lead_somewhere_from_everywhere(built):
-    """Their addresses are those of files of the repository, so an index of packages can show them."""
+    """They are relative, so that a clone and any host show them; those of the long description are absolute."""
     _, _, metadata = built
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert metadata.get_payload().strip() == readme.strip()
-    links, raw = pictures(readme), REPOSITORY.replace("github.com", "raw.githubusercontent.com") + "/main/"
-    assert links and all(link.startswith(raw) for link in links)
-    links += (defined := dict(re.findall(r"^\[(\w+)\]: (\S+)$", readme, re.MULTILINE))).values()
+    links = links_of(readme)
+    defined = re.findall(r"^\[(\w+)\]: ", readme, re.MULTILINE)
     assert set(re.findall(r"\]\[(\w+)\]", readme)) == set(defined) and len(defined) > 10
-    for link in links:
-        assert (ROOT / link.removeprefix(raw).removeprefix(f"{REPOSITORY}/blob/main/")).is_file(), link
+    assert pictures(readme) and all((ROOT / link).is_file() for link in links)
+    raw = REPOSITORY.replace("github.com", "raw.githubusercontent.com")
+    absolute = [f"{raw}/main/{link}" for link in pictures(readme)]
+    absolute += [f"{REPOSITORY}/blob/main/{link}" for link in links[len(absolute) :]]
+    text = metadata.get_payload()
+    assert links_of(text) == absolute
+    for old, new in zip(links, absolute):
+        text = text.replace(f"]: {new}\n", f"]: {old}\n").replace(f"]({new})", f"]({old})")
+    assert text.strip() == readme.strip()
 
 
 def test_citation():
@@ -142,7 +152,9 @@ def test_the_version_and_the_addresses_are_the_same_everywhere():
     for name in ("Documentation", "Changelog"):
         path = urls[name].removeprefix(f"{REPOSITORY}/").split("/main/")[1]
         assert (ROOT / path).exists(), name
-    assert f'REPOSITORY = "{REPOSITORY}"' in (ROOT / "doc" / "_site.py").read_text(encoding="utf-8")
+    # Other files say "the repository": its address can change in one place, and in the citation.
+    pages = [ROOT / "README.md", *(ROOT / "doc").rglob("*.rst"), *(ROOT / "doc").glob("*.py"), *ROOT.glob("[CS]*.md")]
+    assert not [path.name for path in pages if REPOSITORY in path.read_text(encoding="utf-8")]
     # The oldest Python is the same for pip, ruff, readers and CI.
     oldest = project["requires-python"].removeprefix(">=")
     pythons = [c.rsplit(" ", 1)[1] for c in project["classifiers"] if re.search(r"Python :: 3\.\d+$", c)]
@@ -220,6 +232,7 @@ from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifi
 from sklearn_sparsemap import map_inference, marginal_inference, sparsemap
 from sklearn_sparsemap.factors import AtMost, Budget, FactorGraph, Xor
 from sklearn_sparsemap.features import DERIVED_FIELDS, TemplateVectorizer, ngrams
+from sklearn_sparsemap.score_models import Network
 from sklearn_sparsemap.structures import LinearChain
 
 model = StructuredSparseMAPClassifier("chain", loss="hinge", n_jobs=2, solver="mira", eta0=1)
@@ -229,7 +242,7 @@ score: float = model.score([np.eye(2)], [["a", "b"]])
 graph = FactorGraph()
 u = graph.variables((2, 3), name="u")
 graph.add(Xor(~u[0]), *[Budget(row, 1) for row in u])
-MultilabelLPSparseMAP(constraints=[AtMost(2)], threshold="auto", hidden_layer_sizes=(3,))
+MultilabelLPSparseMAP(constraints=[AtMost(2)], threshold="auto", score_model=Network((3,)))
 TemplateVectorizer([*ngrams("word", (1, 2), 1), "n[0]"], derived_fields={**DERIVED_FIELDS, "n": ("word", len)})
 result = sparsemap(LinearChain(), np.eye(2), transitions=np.eye(2))
 result.vjp(np.eye(2))["scores"].round(2)

@@ -25,6 +25,7 @@ from sklearn_sparsemap.factors import AtMost, Hierarchy, Implies
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.inspection import explain, feature_table, label_table, transition_table
 from sklearn_sparsemap.pipeline import make_structured_pipeline
+from sklearn_sparsemap.score_models import Network
 from sklearn_sparsemap.structures import CustomStructure, DependencyTree, Matching, Subset
 
 pd = pytest.importorskip("pandas")
@@ -232,7 +233,7 @@ HIERARCHY = Hierarchy.from_edges([("jazz", "music"), ("live", "music")])
         {"decision": "map", "constraints": [Implies("jazz", "music"), AtMost(2)]},
         {"constraints": HIERARCHY},
         {"label_graph": "full", "max_iter": 20},
-        {"hidden_layer_sizes": (5,), "max_iter": 20},
+        {"score_model": Network((5,)), "max_iter": 20},
     ],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:the labels of")
@@ -266,7 +267,7 @@ def test_explanations_of_label_sets_add_up(options):
                 why = explain(model, X.iloc[[i]], against=against)
                 assert set(why.rival) == set(against)
                 assert why.contributions.sum() == pytest.approx(why.score_difference, abs=1e-9)
-    assert ("network" in seen) == ("hidden_layer_sizes" in options) and n_negative < 8
+    assert ("network" in seen) == ("score_model" in options) and n_negative < 8
     assert any(name.startswith("edge[") for name in seen) == ("label_graph" in options)
 
 

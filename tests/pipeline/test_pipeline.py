@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from samples import make_chains
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -143,3 +144,26 @@ def test_sentences_without_words_have_no_tree():
     parser = make_structured_pipeline(ArcVectorizer(["distance"]), StructuredSparseMAPClassifier("tree", tol=1e-2))
     with pytest.raises(ValueError, match="no tokens"):
         parser.fit(sentences, heads).predict([[]])
+
+
+def test_a_pipeline_is_one_file(tmp_path):
+    X, y = [["the", "dog"], ["dogs", "bark"]], [["D", "N"], ["N", "V"]]
+    model = make_structured_pipeline(
+        TemplateVectorizer(["word[0]", "suffix2[0]"]), StructuredSparseMAPClassifier("chain")
+    )
+    with pytest.raises(NotFittedError):
+        model.to_arrays()
+    model.fit(X, y)
+    np.savez(tmp_path / "model.npz", **model.to_arrays())
+    with np.load(tmp_path / "model.npz", allow_pickle=False) as arrays:
+        again = StructuredPipeline.from_arrays(arrays)
+    assert [*again.named_steps] == [*model.named_steps]
+    for own, found in zip(model.decision_function(X), again.decision_function(X)):
+        np.testing.assert_array_equal(own, found)
+
+
+def test_a_step_without_a_plain_form_is_named():
+    X, y = make_chains(5)
+    model = make_structured_pipeline(OnRows(StandardScaler()), StructuredSparseMAPClassifier("chain")).fit(X, y)
+    with pytest.raises(ValueError, match=r"steps.*StandardScaler.*no plain form"):
+        model.to_arrays()

@@ -98,6 +98,8 @@ class OnlineOptimizer:
     # The name of the optimiser in training states, and for users.
     state_name, name = "online", "AdaGrad"
     first_state = _FIRST_SQUARE
+    # Whether an epoch makes mini-batches of a task; see `GradientSteps`.
+    by_batches = False
     # Whether several threads may take the steps for a sample together, each for some of the columns.
     _steps_by_columns = True
     # Number of samples whose scores are computed with the same weights.

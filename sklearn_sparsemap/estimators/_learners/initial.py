@@ -23,9 +23,8 @@ def zero_weights(task, X, solver):
     Most stay zero if a step changes only the weights of the features of its sample, for few outputs.
     """
     n_features, n_outputs = X.shape[1], task.n_outputs
-    is_large = n_features * n_outputs > max_dense(n_outputs, _MAX_DENSE_WEIGHTS)
-    few_move = sparse.issparse(X) and LOSSES[task.loss].argmax != "gibbs"
-    sparse_coef = is_large and few_move and task.sequential and solver != "lbfgs"
+    few_move = sparse.issparse(X) and LOSSES[task.loss].argmax != "gibbs" and task.sequential and solver != "lbfgs"
+    sparse_coef = few_move and n_features * n_outputs > max_dense(n_outputs, _MAX_DENSE_WEIGHTS)
     return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef, dtype=X.dtype)
 
 
@@ -56,10 +55,11 @@ def weights_of_last_fit(estimator, structure, task, X, classes):
     model = check_finite_weights(estimator._current).astype(X.dtype).copy()
     now = X.shape[1], None if classes is None else classes.tolist(), task.additional_shapes
     known = estimator.classes_.tolist() if structure.labelled else None
-    if now != (model.coef.shape[0], known, estimator._structure.learned_shapes(task.n_outputs)):
+    n_features = model.sizes[0]
+    if now != (n_features, known, estimator._structure.learned_shapes(task.n_outputs)):
         raise ValueError(
             f"warm_start=True needs the features and labels of the last fit, and graphs its factors: it had "
-            f"{model.coef.shape[0]} features and labels {known}; now there are {now[0]} and {now[1]}"
+            f"{n_features} features and labels {known}; now there are {now[0]} and {now[1]}"
         )
     estimator._check_whole()
     estimator._check_task(task)
@@ -68,7 +68,8 @@ def weights_of_last_fit(estimator, structure, task, X, classes):
 
 def check_finite_weights(model):
     """Return a model from which training can continue; raise ValueError if its weights are not finite."""
-    if np.isfinite(model.additional).all() and np.isfinite(model.intercept).all():
+    # Users edit these in place, and not the large arrays of weights of features.
+    if all(np.isfinite(array).all() for array in model.arrays if array.ndim == 1):
         return model
     raise ValueError(
         "the model's weights are not all finite, for example because transitions_ was edited to -inf; make them finite "

@@ -20,6 +20,8 @@ _WARM_UP_EPOCHS, _WARM_UP_STEP = 3, 0.1
 _ACCURACY = 1e-4
 # Features tell little if the warm-up leaves more than this fraction of the loss.
 _UNINFORMED = 0.1
+# Ratio of the scales of two columns from which a warning names them.
+_UNEQUAL = 100.0
 # Maximum number of linearisations of the loss of samples with unknown labels.
 _MAX_ROUNDS = 10
 
@@ -40,6 +42,8 @@ class LBFGSLearner(Learner):
     n_jobs : int or None
     fit_intercept : bool, default=True
     """
+
+    watches_loss = False
 
     def __init__(self, task, X, model, expand=None, *, alpha, tol, max_iter, n_jobs, fit_intercept=True):
         if task.has_kinks:
@@ -109,7 +113,7 @@ class LBFGSLearner(Learner):
             # The start was optimal, or training diverged.
             after_iteration(model, loss)
         if message:
-            message = f"L-BFGS did not converge ({message}); raise max_iter, raise alpha or scale the features"
+            message = f"L-BFGS did not converge ({message}); raise max_iter, raise alpha{scaling_advice(self.X.values)}"
         return message
 
     def _warmed_up(self):
@@ -136,6 +140,29 @@ class LBFGSLearner(Learner):
             models = [merged.transform(model) for model in models]
         before, after = (objective.loss_gradient(objective.pack(model))[0] for model in models)
         return bool(after > _UNINFORMED * before)
+
+
+def scaling_advice(X):
+    """Return the end of a warning: the columns of X with the largest and the smallest values, if these differ a lot."""
+    is_sparse = sparse.issparse(X)
+    if is_sparse:
+        # The arrays may belong to the user.
+        magnitudes = sparse.csr_array((np.abs(X.data), X.indices, X.indptr), X.shape).max(axis=0).toarray().ravel()
+    else:
+        magnitudes = np.maximum(X.max(axis=0, initial=0.0), -X.min(axis=0, initial=0.0))
+    used = np.flatnonzero(magnitudes)
+    if not len(used):
+        return " or scale the features"
+    low = used[np.argmin(magnitudes[used])]
+    high = used[np.argmax(magnitudes[used])]
+    if magnitudes[high] < _UNEQUAL * magnitudes[low]:
+        return " or scale the features"
+    scaler = "StandardScaler(with_mean=False)" if is_sparse else "StandardScaler()"
+    return (
+        f", or scale the features: the largest absolute value is {magnitudes[low]:.3g} in column {low} of X, and "
+        f"{magnitudes[high]:.3g} in column {high}; sklearn.preprocessing.{scaler} before the model gives all columns "
+        "the same scale"
+    )
 
 
 class PartialLBFGSLearner(LBFGSLearner):

@@ -25,9 +25,12 @@ class Learner:
         Name of a step in progress messages.
     max_iter : int or None
         Maximum number of steps, for progress messages.
+    watches_loss : bool
+        Whether the monitor may stop it because the loss of the training samples hardly decreases.
     """
 
     columns = None
+    watches_loss = True
     unconverged = 0
     patience = 1.0
     step_name = "iteration"

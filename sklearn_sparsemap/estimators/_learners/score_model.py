@@ -1,15 +1,21 @@
 """From the parameter `score_model` of an estimator to the learner that trains such a model.
 
-Each kind of score model registers its learner here, in a file of its own.
+Each kind of score model that is not linear registers its learner here, in a file of its own. Those whose training can
+continue from a model also register `initial_model`, `stream_optimizer` and `continues`.
+
+Used by `estimators/_structured`.
 """
 
 from functools import singledispatch
 
 from sklearn.base import clone
 
+from ..._training.score_models import LinearModel
 from ...score_models import Network, Trees
 
 _WORDS = {"network": Network, "trees": Trees}
+# Parameters of estimators that only linear scores have, with their defaults.
+_OF_LINEAR = {"solver": "auto", "eta0": None, "batch_size": None, "fit_intercept": True}
 
 
 def description_of(score_model):
@@ -36,6 +42,19 @@ def description_of(score_model):
     )
 
 
+def check_no_linear_parameters(estimator):
+    """Raise ValueError if a parameter that only linear scores have is not its default."""
+    given = [name for name, default in _OF_LINEAR.items() if getattr(estimator, name) != default]
+    given += ["alpha"] if isinstance(estimator.alpha, str) else []
+    if given:
+        name = given[0]
+        raise ValueError(
+            f"{name}={getattr(estimator, name)!r} is for score_model='linear', and score_model is "
+            f"{estimator.score_model!r}; leave {name} at its default, and set parameters of the score model, such as "
+            "those of score_models.Network"
+        )
+
+
 @singledispatch
 def new_learner(description, estimator, task, X, rng):
     """Return the `Learner` of a score model that is not linear.
@@ -44,12 +63,16 @@ def new_learner(description, estimator, task, X, rng):
     ----------
     description : Network, Trees or estimator
     estimator : estimator
-        Learners read its parameters `n_jobs` and `verbose`, and its attribute `alpha_`.
+        Learners read its parameters `n_jobs`, `verbose`, `shuffle` and `max_iter`, and its attribute `alpha_`, the
+        strength of the penalty.
     task : Task
         Samples with gold structures and a loss.
     X : RaggedArray
         Features.
     rng : RandomState
+    start : ScoreModel
+        With ``warm_start=True``, the model of the last fit. Only kinds of models whose training can continue have this
+        parameter.
 
     Returns
     -------
@@ -57,3 +80,53 @@ def new_learner(description, estimator, task, X, rng):
         Its models are score models; see `_training/score_models.py`.
     """
     raise ValueError(f"score_model={description!r} is no score model")
+
+
+@singledispatch
+def continues(description, model):
+    """Tell whether training with a description, or None for linear scores, can continue from a score model."""
+    return False
+
+
+@continues.register
+def _(description: None, model):
+    return isinstance(model, LinearModel)
+
+
+@singledispatch
+def initial_model(description, estimator, task, X):
+    """Return the score model from which the training of a stream begins.
+
+    Parameters
+    ----------
+    description, estimator
+        As in `new_learner`.
+    task : Task
+        The first mini-batch.
+    X : array or CSR of shape (n_rows, n_features)
+
+    Raises
+    ------
+    ValueError
+        If such a model cannot learn from streams.
+    """
+    raise ValueError(
+        f"partial_fit, fit_partitions and distributed training are for score_model='linear' and 'network'; "
+        f"score_model={estimator.score_model!r} needs all samples at once; call fit"
+    )
+
+
+@singledispatch
+def stream_optimizer(description, estimator, model, optimizer=None):
+    """Return an optimiser for streams with the parameters of an estimator, which may have changed since the last call.
+
+    Parameters
+    ----------
+    description, estimator
+        As in `new_learner`.
+    model : ScoreModel
+        The model from which a new optimiser starts.
+    optimizer : optimizer, default=None
+        An optimiser that continues.
+    """
+    return initial_model(description, estimator, None, None)

@@ -19,12 +19,16 @@ from ..._core.pickles import PickleMixin
 from ..._core.ragged import RaggedArray, ragged_of_checked
 from ..._core.tables import by_samples
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive, keep_text
+from ..._training._network import NetworkModel
 from ...inference._labels import LabelGraph
+from ...score_models import Network
+from .._learners.score_model import description_of
 from .._partitions import PartitionsMixin
 from .._state.export import LearnedArraysMixin
 from .._state.fitted import TrainingStateMixin
 from .data import add_ancestors
 from .decisions import OLD_RULES
+from .descriptions import fitted_description
 from .face import LabelSetFace
 from .inference import MAP_TIME_LIMIT, LabelInference
 from .targets import OneLabelEach, SetOfLabelsEach
@@ -54,14 +58,15 @@ class LabelSetClassifier(
     # The learning rate depends on the number of samples.
     _counts_samples = True
 
-    # Files of earlier versions lack this attribute.
+    # Files of earlier versions lack these attributes.
     _named = False
+    _chosen = None
     # Name of the parameter for the step size, and the attributes, besides the model, that a fit sets before training:
     # callbacks get them from `Monitor`, and `TrainingState` stores them.
     _step_size = "eta0"
     _set_by_fit = (
         "classes_", "_graph", "_single", "_named", "_loss", "_running", "_sets", "_rule", "_calibration", "threshold_",
-        "alpha_", "n_violations_", "n_features_in_",
+        "alpha_", "n_violations_", "n_features_in_", "_chosen",
     )  # fmt: skip
 
     def decision_function(self, X: Any) -> NDArray[Any]:
@@ -407,9 +412,16 @@ class LabelSetClassifier(
         return reduce(np.matmul, map(np.abs, self.coefs_)).sum(axis=1)
 
     @property
-    def hidden_layer_sizes_(self) -> tuple[int, ...]:
+    def score_model_(self) -> Any:
         self = whole(self)
-        return tuple(coef.shape[1] for coef in self.coefs_[:-1])
+        model = self._fitted("_learned").model
+        return fitted_description(description_of(self.score_model), self._chosen, model)
+
+    @property
+    def _network(self):
+        """The description of the fitted network; None for linear scores."""
+        found = self.score_model_
+        return found if isinstance(found, Network) else None
 
     def _in_order(self, y):
         """Return label sets as an indicator matrix, with named columns in the order of `classes_`."""
@@ -437,7 +449,14 @@ class LabelSetClassifier(
                 f"classes_ has shape {np.shape(self.classes_)}, but the model has {n_labels} outputs; assign one label "
                 "for each, or fit again"
             )
-        self._learned.model.check(self.n_features_in_, n_labels, len(self._graph.edges))
+        model = self._learned.model
+        sizes = self.n_features_in_, n_labels, len(self._graph.edges)
+        if isinstance(model, NetworkModel):
+            model.check(*sizes)
+        elif model.sizes != sizes:
+            raise ValueError(
+                f"the model has {model.sizes} features, labels and edges, but the estimator {sizes}; fit again"
+            )
 
     @classmethod
     def _from_plain(cls, parameters, fitted, learned):

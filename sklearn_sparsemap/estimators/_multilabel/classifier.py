@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
 from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
@@ -24,20 +23,20 @@ from ..._core.validation import (
     Number,
     check_choice,
     check_parameters,
-    check_positive,
     check_sample_weight,
     keep_text,
 )
 from ..._training._label_task import LabelTask
 from ..._training._minibatch import MinibatchOptimizer
-from ..._training._network import NetworkModel
 from ...losses._labels import LABEL_LOSSES
+from ...score_models import Network
 from .._failures import in_turn, restore_on_error
 from .._learners.epochs import partial_fit_minibatch
 from .._learners.held_out import check_validation
+from .._learners.score_model import description_of
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.fitted import FittedState
-from .adam import configure, max_epochs
+from .adam import configure, initial_network, max_epochs
 from .base import DECISIONS, LabelSetClassifier
 from .calibration import Calibration
 from .data import (
@@ -48,6 +47,7 @@ from .data import (
     read_constraints,
     validate_samples,
 )
+from .descriptions import score_model_of
 from .new_labels import add_labels
 from .solvers import SOLVERS, choose_solver
 
@@ -77,9 +77,13 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         `sklearn_sparsemap.factors`. They hold in training (except with ``loss="logistic"``) and in every prediction.
         The ancestors of true labels in a `Hierarchy` are added. Training samples that violate other constraints are
         left out, with a warning that counts them and names the constraints.
-    hidden_layer_sizes : tuple of int or "auto", default="auto"
-        Sizes of the hidden layers (ReLU). An empty tuple means scores that are linear in the features. ``"auto"`` means
-        one layer of 300 units if its log loss on held-out samples is clearly lower, else none (see the notes).
+    score_model : {"auto", "linear", "network", "trees"}, Network, Trees or classifier, default="auto"
+        The model of the scores of the labels.
+
+        - ``"linear"``: scores are linear in the features.
+        - ``"network"``: a network with hidden layers; `Network` from `sklearn_sparsemap.score_models` sets its sizes
+          and its training.
+        - ``"auto"``: linear scores, or another model if its log loss on held-out samples is lower (see the notes).
     loss : {"sparsemap", "hinge", "logistic"}, default="sparsemap"
         Training loss.
 
@@ -96,18 +100,14 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     edge_alpha : float, default=1e-3
         Strength of the penalty on the edge scores.
     eta0 : float, default=None
-        Learning rate of Adam. Default: 0.001 for networks.
-        For linear scores, between 0.01 if an epoch has one or two mini-batches, and 0.003 if it has twenty or more. In
-        `partial_fit` and `ParameterMixing`, which visit samples once or a few times: 0.015 for linear scores, 0.01 for
-        networks.
+        Learning rate of Adam for linear scores; a `Network` has its own. Default: between 0.01 if an epoch has one or
+        two mini-batches, and 0.003 if it has twenty or more. In `partial_fit` and `ParameterMixing`, which visit
+        samples once or a few times, it is 0.015, and that of a `Network` is multiplied by 10.
     edge_eta0 : float, default=None
         Learning rate of Adam for the edge scores. By default, it is that of the weights.
-    dropout : float, default=None
-        Fraction of the hidden units that are dropped at each step of training. Default: 0.3 for
-        ``hidden_layer_sizes="auto"``, else 0.
     batch_size : int, default=None
-        Number of samples in a mini-batch. Default: 64 (or all, if there are fewer); in `partial_fit` and
-        `ParameterMixing` 8.
+        Number of samples in a mini-batch for linear scores by Adam; a `Network` has its own. Default: 64 (or all, if
+        there are fewer). In `partial_fit` and `ParameterMixing` it is 8, and at most 8 for a `Network`.
     max_iter : int, default=None
         Maximum number of epochs of Adam (default: 200), or of iterations of L-BFGS (default: 1000).
     tol : float, default=None
@@ -187,8 +187,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         The given rule, or the one that ``decision="auto"`` chose.
     threshold_ : float
         The given threshold, or the tuned one.
-    hidden_layer_sizes_ : tuple of int
-        The given sizes of the hidden layers, or the chosen ones.
+    score_model_ : "linear", Network, Trees or classifier
+        The model of the scores: the given one, or the one that ``score_model="auto"`` chose. A classifier is fitted.
     alpha_ : float
         Strength of the penalty on the weights, in `fit`.
     n_violations_ : int
@@ -269,13 +269,12 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     _parameter_constraints = {
         "label_graph": "no_validation",
         "constraints": "no_validation",
-        "hidden_layer_sizes": "no_validation",
+        "score_model": "no_validation",
         "loss": [StrOptions(set(LABEL_LOSSES))],
         "alpha": [NOT_NEGATIVE, StrOptions({"auto"})],
         "edge_alpha": [NOT_NEGATIVE],
         "eta0": [POSITIVE, None],
         "edge_eta0": [POSITIVE, None],
-        "dropout": [Number(Real, 0, 1, closed="left"), None],
         "batch_size": [POSITIVE_INT, None],
         "max_iter": [POSITIVE_INT, None],
         "tol": [NOT_NEGATIVE, None],
@@ -295,13 +294,12 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self,
         label_graph: Literal["full", "tree"] | ArrayLike | None = None,
         constraints: Sequence[LabelConstraint] | LabelConstraint | None = None,
-        hidden_layer_sizes: Sequence[int] | Literal["auto"] = "auto",
+        score_model: Any = "auto",
         loss: Literal["sparsemap", "hinge", "logistic"] = "sparsemap",
         alpha: float | Literal["auto"] = "auto",
         edge_alpha: float = 1e-3,
         eta0: float | None = None,
         edge_eta0: float | None = None,
-        dropout: float | None = None,
         batch_size: int | None = None,
         max_iter: int | None = None,
         tol: float | None = None,
@@ -318,13 +316,12 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     ) -> None:
         self.label_graph = label_graph
         self.constraints = constraints
-        self.hidden_layer_sizes = hidden_layer_sizes
+        self.score_model = score_model
         self.loss = loss
         self.alpha = alpha
         self.edge_alpha = edge_alpha
         self.eta0 = eta0
         self.edge_eta0 = edge_eta0
-        self.dropout = dropout
         self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
@@ -382,7 +379,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             the gold labels of no sample do. Also if `early_stopping` is the fraction of the samples to hold out, and
             validation samples are given.
         """
-        hidden = self._check_params()
+        description = self._check_params()
         data = (X, y)
         held_out = None
         X, task = self._validate_fit(X, y, classes, sample_weight, first=True)
@@ -390,9 +387,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             check_validation(self, X_val, y_val)
             held_out = self._given_validation(X_val, y_val)
         inference = self._inference
-        solver = choose_solver(self, inference, X, task, hidden, held_out).cross_validate()
+        solver = choose_solver(self, inference, X, task, description, held_out).cross_validate()
         inference.store_label_sets(solver.training_part)
-        vars(self).update(inference.fitted, alpha_=solver.alpha)
+        vars(self).update(inference.fitted, alpha_=solver.alpha, _chosen=solver.chosen)
         monitor = self.monitor_class(self, Progress(self, *data, solver.learner.max_iter), **solver.watch)
         monitor.run(solver.learner)
         monitor.store()
@@ -443,7 +440,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         task, X = self._prepare_stream(X, y, classes, sample_weight)
         if task is None:
             return self
-        self._learned = FittedState(optimizer=configure(self, self._learned.optimizer, len(X), stream=True))
+        optimizer = configure(self, self._learned.optimizer, len(X), self._network, stream=True)
+        self._learned = FittedState(optimizer=optimizer)
         self._tune_along(task, X)
         self._record_loss(partial_fit_minibatch(self, self._learned.optimizer, task, X))
         return self
@@ -453,16 +451,20 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
         The task is None if all sample weights are zero.
         """
-        hidden = self._check_params()
+        description = self._check_params()
+        if not (description is None or isinstance(description, Network)):
+            raise ValueError(
+                f"score_model={self.score_model!r} cannot be trained by partial_fit; use 'linear', 'network' or fit"
+            )
         first = not hasattr(self, "_graph")
         if not first:
             self._check_whole()
-            self._check_unchanged(hidden)
+            self._check_unchanged(description)
         X, task = self._validate_fit(X, y, classes, sample_weight, first, partial=True)
         if first:
-            sizes = [X.values.shape[1], *(hidden or []), task.n_outputs]
             rng = check_random_state(self.random_state)
-            self._learned = FittedState(NetworkModel.initial(sizes, task.n_additional, rng))
+            self._learned = FittedState(initial_network(description, X.values.shape[1], task, rng))
+            self._chosen = None
             self.n_iter_, self.loss_curve_ = 0, []
         if not task.weights.any():
             return None, X
@@ -470,16 +472,22 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             self._learned = FittedState(optimizer=self._make_optimizer())
         return task, X
 
-    def _check_unchanged(self, hidden):
+    def _check_unchanged(self, description):
         """Raise ValueError if parameters on which the fitted model depends have changed since the first call."""
         given = [constraint for constraint, _ in read_constraints(self.constraints, self.classes_)]
         if given != [constraint for constraint, _ in self._graph.constraints]:
             raise ValueError("constraints cannot change between calls of partial_fit; fit a clone")
         if self.loss != self._loss and "logistic" in (self.loss, self._loss):
             raise ValueError(f"loss={self.loss!r}, but the model was fitted with {self._loss!r}; fit a clone")
-        fitted = self.hidden_layer_sizes_
-        if hidden is not None and tuple(hidden) != fitted:
-            raise ValueError(f"hidden_layer_sizes differ from the fitted model's, {fitted}; fit a clone")
+        if "partial_fit" not in self._learned.model.supports:
+            raise ValueError(
+                f"the model has score_model_={self.score_model_!r}, whose training cannot continue; fit again, with "
+                "score_model='linear' or 'network' for streams"
+            )
+        if self.score_model != "auto" and _sizes_of(description) != _sizes_of(self._network):
+            raise ValueError(
+                f"score_model={self.score_model!r} differs from the fitted {self.score_model_!r}; fit a clone"
+            )
 
     def _validate_fit(self, X, y, classes, sample_weight, first, partial=False):
         """Check training samples, and lay them out; at the first call, begin a model with their labels.
@@ -537,6 +545,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     def _make_optimizer(self):
         """Return an optimiser that starts from the current model."""
+        if "partial_fit" not in self._learned.model.supports:
+            raise ValueError(f"the model has score_model_={self.score_model_!r}, whose training cannot continue")
         return MinibatchOptimizer(self._learned.model.copy(), check_random_state(self.random_state))
 
     def _labels_in(self, y):
@@ -549,25 +559,19 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     def _configure_epoch(self, n_samples, number=None):
         # Rounds of `distributed`, which are numbered, are few.
         options = {} if number is None else {"stream": True, "fraction": 1.0 / np.sqrt(number + 1.0)}
-        self._learned = FittedState(optimizer=configure(self, self._learned.optimizer, n_samples, **options))
+        optimizer = configure(self, self._learned.optimizer, n_samples, self._network, **options)
+        self._learned = FittedState(optimizer=optimizer)
 
     def _reset_pass(self):
         self.n_violations_ = 0
 
     def _iteration_limit(self):
-        return max_epochs(self)
+        return max_epochs(self, self._network)
 
     def _check_params(self):
-        """Check the parameters; return the sizes of the hidden layers: list of int, None for "auto"."""
+        """Check the parameters; return the description of the score model, None for linear scores and for "auto"."""
         check_parameters(self)
-        sizes = self.hidden_layer_sizes
-        if isinstance(sizes, str) and sizes == "auto":
-            return None
-        if isinstance(sizes, str) or not isinstance(sizes, Sized):
-            raise ValueError(f"hidden_layer_sizes must be 'auto' or a tuple such as (100,); got {sizes!r}")
-        for size in sizes:
-            check_positive("each of hidden_layer_sizes", size, integer=True)
-        return [int(size) for size in sizes]
+        return description_of(self.score_model)
 
     def _tune_along(self, task, X):
         """Tune the threshold on samples of a stream before training on them."""
@@ -604,3 +608,17 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     def _agreement_with(self, X, y):
         task, X = self._held_out(X, y)
         return len(X) * self._inference.validate(self._learned.model, X.values, task), len(X)
+
+    @classmethod
+    def _from_former(cls, values):
+        values = super()._from_former(values)
+        sizes = values.pop("hidden_layer_sizes", "auto")
+        dropout = values.pop("dropout", None)
+        if "score_model" not in values:
+            values["score_model"] = score_model_of(sizes, dropout, values.get("eta0"), values.get("batch_size"))
+        return values
+
+
+def _sizes_of(network):
+    """Return the sizes of the hidden layers of a `Network`; for linear scores there are none."""
+    return () if network is None else tuple(network.hidden_layer_sizes)

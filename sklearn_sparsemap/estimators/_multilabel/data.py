@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from ..._core.blocks import blocks, dense
+from ..._core.folds import row_words
 from ..._core.indicators import as_indicator, in_order, label_sets, names_in
 from ..._core.ordering import sorted_set
 from ..._core.ragged import RaggedArray, ragged_of_checked
@@ -136,21 +137,6 @@ def read_indicator(Y):
     matrix.eliminate_zeros()
     matrix.sort_indices()
     return matrix
-
-
-def row_words(X):
-    """Return a hash of each row of a dense or sparse matrix, equal for equal rows: array of uint64."""
-    words = np.random.default_rng(0).integers(2**63, size=X.shape[1], dtype=np.uint64)
-    if not sparse.issparse(X):
-        X = sparse.csr_array(X)
-    bits = np.ascontiguousarray(X.data, np.float64).view(np.uint64)
-    # Odd factors mix all bits of a number into the upper bits, which the shift brings down.
-    terms = words[X.indices] * (bits * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))
-    terms ^= terms >> np.uint64(29)
-    terms[X.data == 0.0] = 0
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
-    words_of_rows = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
-    return (words_of_rows ^ (words_of_rows >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
 
 
 def order_of_samples(X, gold, known=None):

@@ -5,7 +5,7 @@ from scipy import sparse
 from scipy.special import expit, logit, softmax
 
 from ..._core.blocks import blocks
-from .data import row_words
+from ..._core.folds import row_words
 
 # Names of decision rules in files that were written before these names changed.
 OLD_RULES = {"seen": "observed_sets", "expected": "expected_f1"}

@@ -42,7 +42,7 @@ class LearnedArraysMixin(ArraysMixin):
             given = learned.get("randomness")
             rng = check_random_state(self.random_state) if given is None else _restore_generator(given)
             optimizer = optimizer_of(state, getattr(self, "_new_optimizer", None), rng)
-        for array in [model.coef, model.intercept, model.additional] if hasattr(model, "coef") else model.arrays:
+        for array in model.arrays:
             _check_weights(array)
         self._learned = FittedState(model, optimizer, learned["final"])
         self._check_whole()

@@ -29,7 +29,7 @@ class FittedState:
 
     Parameters
     ----------
-    model : LinearModel or NetworkModel, default=None
+    model : ScoreModel, default=None
         By default, the current model of the optimiser.
     optimizer : optimizer, default=None
         Continues the training. None after `fit`, which keeps only the model.

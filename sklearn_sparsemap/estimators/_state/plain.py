@@ -15,6 +15,7 @@ from ..._training._network import NetworkModel
 from ..._training.score_models import LinearModel
 from ...factors._hierarchy import parents_of
 from ...inference._labels import LabelGraph, OneLabel
+from ...score_models import Network, Trees
 from .._multilabel.calibration import Calibration, SoftmaxCalibration
 from .._multilabel.decisions import GRID, OLD_RULES, ObservedLabelSets, Tuning
 from .._structured.graph_builder import FixedGraph, GraphBuilder
@@ -91,6 +92,8 @@ add_form("penalties.GroupTree", penalties.GroupTree, Form(penalties.GroupTree, _
 for _cls in (LinearModel, LabelGraph, OneLabel):
     add_form(_cls.__name__, _cls)
 add_form("Network", NetworkModel)
+for _cls in (Network, Trees):
+    add_form(f"score_models.{_cls.__name__}", _cls)
 # In files one name stands for both classes.
 for _cls in (Calibration, SoftmaxCalibration):
     add_form("Calibration", _cls, Form(_make_calibration, _arguments_of_calibration))

@@ -45,6 +45,7 @@ from .data import (
     with_empty,
     without_violations,
 )
+from .explanation import not_linear
 from .face import StructuredFace
 from .few import predict_few
 from .restrictions import TransitionMask, explain_infeasible
@@ -74,7 +75,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
     A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight` and `n_jobs`. It sets
     `_structure` (the structure at the time of the fit, because the parameter may change), `classes_` for structures
-    made of labels, and `_learned`, whose model is a `LinearModel`.
+    made of labels, and `_learned`, whose model is a `ScoreModel`.
 
     Internally, X is always a `RaggedArray`: flat data are structured data with one row for each sample. The model has
     one output for each label, or a single one if structures are not made of labels. Gold structures, and predicted
@@ -210,7 +211,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             return task.in_shapes(marginals)
 
         argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
-        no_rows = np.zeros((0, len(self._learned.model.intercept)))
+        no_rows = np.zeros((0, self._learned.model.sizes[1]))
         marginals = self._infer(X, argmax, known, run, no_rows)
         return marginals if structure.is_flat else object_array(marginals)
 
@@ -458,16 +459,23 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         """Return the agreement of a model's predictions with samples in the form that `_samples_to_score` returns."""
         return task.agreement(gold, self._predict_codes(task, X, model), weights)
 
+    def _linear(self, name):
+        """Return the current model if it is linear, else raise AttributeError for an attribute with this name."""
+        model = self._current
+        if "explain" not in model.supports:
+            raise AttributeError(not_linear(name))
+        return model
+
     @property
     def coef_(self) -> Any:
         self = whole(self)
-        coef = self._current.coef.T
+        coef = self._linear("coef_").coef.T
         return sparse.csr_array(coef) if sparse.issparse(coef) else coef
 
     @coef_.setter
     @in_turn
     def coef_(self, values: Any) -> None:
-        known = self._current.coef
+        known = self._linear("coef_").coef
         if not sparse.issparse(values):
             # The list of names would take more memory than many sparse weights.
             values = self._by_labels("coef_", values, list(self._feature_names()))
@@ -499,7 +507,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
     def _convert(self, sparse_coef):
         check_is_fitted(self)
-        coef = self._current.coef
+        coef = self._linear("sparsify").coef
         if sparse.issparse(coef) != sparse_coef:
             # An optimiser that may continue has the same weights in its own form.
             model = copy(self._current)
@@ -510,12 +518,12 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     @property
     def intercept_(self) -> NDArray[np.float64]:
         self = whole(self)
-        return self._current.intercept
+        return self._linear("intercept_").intercept
 
     @intercept_.setter
     @in_turn
     def intercept_(self, values: ArrayLike) -> None:
-        known = self._current.intercept
+        known = self._linear("intercept_").intercept
         values = self._by_labels("intercept_", values)
         self._edit(intercept=check_weights("intercept_", values, known.shape).astype(known.dtype, copy=False))
 
@@ -541,7 +549,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     def _names_of_outputs(self):
         """Return the labels as a list, or the numbers of the rows of `coef_` if they are no labels."""
         labels = targets_of(self._structure).labels(vars(self).get("classes_"))
-        return list(range(len(self._current.intercept))) if labels is None else labels
+        return list(range(self._current.sizes[1])) if labels is None else labels
 
     def _feature_names(self):
         return getattr(self, "feature_names_in_", range(self.n_features_in_))
@@ -570,12 +578,12 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             n_features, n_outputs, n_additional = weights.sizes
             if n_features != expected:
                 raise ValueError(
-                    f"n_features_in_ is {self.n_features_in_!r}, but coef_ has {n_features} columns; fit again"
+                    f"n_features_in_ is {self.n_features_in_!r}, but the model has {n_features} features; fit again"
                 )
             if self._structure.labelled and np.shape(self.classes_) != (n_outputs,):
                 raise ValueError(
-                    f"classes_ has shape {np.shape(self.classes_)}, but coef_ has {n_outputs} rows; assign as many "
-                    "labels, or fit again"
+                    f"classes_ has shape {np.shape(self.classes_)}, but the model has {n_outputs} outputs; assign as "
+                    "many labels, or fit again"
                 )
             shapes = self._structure.learned_shapes(n_outputs)
             if n_additional != size_of(shapes):
@@ -599,7 +607,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
     def _by_name(self, additional):
         """Return views of flat additional scores."""
-        return split_flat(additional, self._structure.learned_shapes(len(self._current.intercept)))
+        return split_flat(additional, self._structure.learned_shapes(self._current.sizes[1]))
 
     def _additional(self, name):
         additional = self.additional_scores_
@@ -632,7 +640,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         """Return the task of the samples to predict that have rows."""
         structure = self._structure
         X = X if X.lengths.all() else rows_only(X)
-        task = targets_of(structure).new_task(structure, X, len(self._learned.model.intercept))
+        task = targets_of(structure).new_task(structure, X, self._learned.model.sizes[1])
         task.loss, task.mask = self._loss, self._mask
         return self._check_task(task)
 

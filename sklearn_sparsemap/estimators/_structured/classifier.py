@@ -1,4 +1,4 @@
-"""StructuredSparseMAPClassifier: a linear model of part scores under a structure."""
+"""StructuredSparseMAPClassifier: a model of part scores under a structure."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self, Sequence
 from ..._core.errors import naming
+from ..._core.moments import whole
 from ..._core.validation import (
     FRACTION,
     N_JOBS,
@@ -28,10 +29,19 @@ from ...inference._batch import marginal_oracle_of
 from ...losses import LOSSES
 from ...structures import Structure
 from .._failures import in_turn, restore_on_error
+from .._learners import boosting, network, out_of_fold  # noqa: F401, register their learners
 from .._learners.epochs import adjust_optimizer, learn_online, new_optimizer, partial_fit_minibatch
 from .._learners.held_out import check_validation, hold_out
 from .._learners.initial import check_finite_weights, weights_of_last_fit, zero_weights
 from .._learners.lbfgs import LBFGSLearner, PartialLBFGSLearner
+from .._learners.score_model import (
+    check_no_linear_parameters,
+    continues,
+    description_of,
+    initial_model,
+    new_learner,
+    stream_optimizer,
+)
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.fitted import FittedState
 from .._strengths import relative, rows_per_column, total_variance
@@ -55,6 +65,8 @@ _MAX_ITER = {"lbfgs": 1000, "online": 100}
 # recordings, which stay for many steps, depend on transitions, whose scores do not grow with the variance of the
 # features. They need a weaker penalty, as the square of the length; see `benchmarks/recordings.py`. Log losses do not.
 _PENALTY, _PERCEPTRON_PENALTY, _LOG_LOSS_PENALTY, _DENSITY = 0.15, 1.5, 0.01, 2.0
+# The usual penalty on the sum of the losses for other score models than linear ones.
+_OTHER_PENALTY = 1.0
 # Maximum of the total variance. The penalty is also that of additional scores, such as transitions, which do not grow
 # with the features.
 _MAX_VARIANCE = 100.0
@@ -68,11 +80,12 @@ _MAX_BATCH_WEIGHTS = 50_000
 
 
 class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassifier):
-    """Linear structured classifier, trained with a SparseMAP loss or another Fenchel-Young loss.
+    """Structured classifier, trained with a SparseMAP loss or another Fenchel-Young loss.
 
-    Scores of parts are linear in the features. The score of a structure is the sum of the scores of its parts and of
-    learned additional scores, such as the transitions of a chain. Training minimises the mean Fenchel-Young loss plus
-    ``alpha/2 |w|^2`` ([1]_, section 4). With 1-D `y` this is multiclass classification with the sparsemax loss.
+    A score model computes the scores of parts from the features; by default it is linear. The score of a structure is
+    the sum of the scores of its parts and of learned additional scores, such as the transitions of a chain. Training
+    minimises the mean Fenchel-Young loss plus ``alpha/2 |w|^2`` ([1]_, section 4). With 1-D `y` this is multiclass
+    classification with the sparsemax loss.
 
     Parameters
     ----------
@@ -101,7 +114,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         For perceptron it is ``1.5 * v / n``. For crf and margin_crf it is smaller: ``0.01 * sqrt(r / 2) * v / n``, with
         the number r of rows for each column of the features (at least 2, at most 450). ``"auto"`` chooses another
         strength if held-out samples show that it is better, and then learns from all samples, in about twice the time.
-        See the notes.
+        See the notes. For other score models than linear ones: ``1 / n``.
     solver : {"auto", "lbfgs", "adagrad", "mira"}, default="auto"
         Optimiser. ``"lbfgs"`` is exact batch optimisation, for models of up to some million weights, and for smooth
         losses: not for perceptron and hinge. ``"adagrad"`` learns online, with sparse updates and averaged weights, for
@@ -158,6 +171,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         holds forbidden pairs of labels ``(from, to)``; ``(None, label)`` forbids a label in the first step, and
         ``(label, None)`` in the last one. A warning names labels of pairs that `y` lacks. Forbidden entries of
         `transitions_`, `start_` and `end_` are -inf. True labels that violate the constraints raise a ValueError.
+    score_model : {"linear", "network", "trees", "auto"}, Network, Trees or estimator, default="linear"
+        The model of the scores of parts, for every structure and loss. A `Network` or `Trees` of
+        `sklearn_sparsemap.score_models` has parameters; ``"network"`` and ``"trees"`` have their defaults. Otherwise, a
+        classifier of scikit-learn. The parameters `solver`, `eta0`, `batch_size`, `fit_intercept` and `average` are for
+        linear scores only, as is ``alpha="auto"``. See the notes.
 
     Attributes
     ----------
@@ -168,7 +186,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         structures that are not made of labels. A CSR array if the model is large and few of its weights are nonzero:
         learned online from sparse features, with more than 16 million weights (1 million for 100 labels or more), at
         least three outputs, and a loss other than crf and margin_crf. Both forms can be assigned; `sparsify` and
-        `densify` convert one into the other.
+        `densify` convert one into the other. Only with ``score_model="linear"``, like `intercept_`.
     intercept_ : ndarray of shape (n_outputs,)
         Intercepts. All weights, and the state of the online optimisers, have the type of `X` in the first call: float32
         if all of `X` is float32, else float64. Sums over a sample, and its inference, are in float64.
@@ -183,6 +201,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Segmentations: scores of the lengths of spans. Like `transitions_` it can be assigned.
     additional_scores_ : dict of str -> ndarray
         All learned additional scores by name, including those of a `CustomStructure`.
+    score_model_ : object
+        The fitted score model; for a classifier of scikit-learn, the fitted classifier.
     alpha_ : float
         Strength of the penalty: the given, the default or the chosen one.
     alphas_ : ndarray of shape (n_alphas,)
@@ -220,6 +240,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     the fraction of wrong parts. The choice depends on the order of the samples, but not on `random_state`. With fewer
     than six samples, it is the default. With `warm_start` too, the weights start from zero, because those of the last
     fit have seen the held-out samples. `partial_fit` continues with the chosen strength.
+
+    **Score models.** A network learns by Adam on mini-batches, with the learning rate, the batch size and the number of
+    epochs of its description; `max_iter`, `tol`, `early_stopping` and `shuffle` apply as to AdaGrad. It learns from
+    streams and partitions, too. Features should have similar scales, such as those of `StandardScaler`. If `X` is
+    float32, so are its weights. For the contributions of features to its scores, see
+    `sklearn.inspection.permutation_importance`.
 
     Structured data are sequences of per-sample arrays: `X` is a list, 1-D object array, Series or `RaggedArray` of 2-D
     arrays or CSR matrices of shape (n_steps, n_features), or one 3-D array; `y` is a sequence of label sequences.
@@ -290,7 +316,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     # `_partitions.py` and `distributed` call `_prepare_stream`, `_check_params` and `_configure_epoch`, the former also
     # `_iteration_limit`; `estimators/_state/fitted.py` calls `_make_optimizer`, and `penalty.py` calls `_learner`.
     _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "alpha_")
-    _readable_states = ("online", "mira", "minibatch")
+    _readable_states = ("online", "mira", "minibatch", "adam")
     _weighs_steps = True
     _step_size = "eta0"
     _former_pairs: Mapping[str, str] = {"loss": "cost", "solver": "eta0"}
@@ -322,6 +348,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         "verbose": ["verbose"],
         "batch_size": [POSITIVE_INT, None],
         "constraints": "no_validation",
+        "score_model": "no_validation",
     }
 
     alpha_: float
@@ -355,6 +382,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         constraints: Literal["bio", "bioes", "bilou", "iob1", "iob2", "ioe1", "ioe2"]
         | Sequence[tuple[Any, Any]]
         | None = None,
+        score_model: Any = "linear",
     ) -> None:
         self.structure = structure
         self.loss = loss
@@ -378,6 +406,13 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.verbose = verbose
         self.batch_size = batch_size
         self.constraints = constraints
+        self.score_model = score_model
+
+    @property
+    def score_model_(self) -> Any:
+        """The fitted score model; for an estimator of scikit-learn, the fitted estimator."""
+        self = whole(self)
+        return self._current.public
 
     @with_callbacks
     @restore_on_error
@@ -419,6 +454,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         elif self.early_stopping:
             X, gold, task, held_out = self._hold_out(structure, X, gold, task)
         if self.warm_start and hasattr(self, "_structure"):
+            self._check_score_model("warm_start=True")
             model = weights_of_last_fit(self, structure, task, X.values, classes)
             model = model.dense() if self.solver == "lbfgs" else model
         else:
@@ -431,11 +467,31 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         learner = self._learner(task, X, model, check_random_state(self.random_state))
         validate = held_out and self._validation(*held_out, learner)
         progress = Progress(self, *data, learner.max_iter)
-        monitor = self.monitor_class(self, progress, validate, watch_loss=not isinstance(learner, LBFGSLearner))
+        monitor = self.monitor_class(self, progress, validate, watch_loss=learner.watches_loss)
         monitor.run(learner)
         monitor.store()
         monitor.end()
         return self
+
+    def _description(self):
+        """Return the description of the score model; None for linear scores. It alone chooses the kind of model."""
+        given = self.score_model
+        return None if isinstance(given, str) and given == "linear" else description_of(given)
+
+    def _check_score_model(self, purpose):
+        """Raise ValueError unless the training of the fitted score model can continue with the parameters."""
+        description = self._description()
+        model = self._learned.model
+        if "partial_fit" not in model.supports:
+            raise ValueError(
+                f"{purpose} is for score_model='linear' and 'network'; the training of other score models cannot "
+                "continue; call fit of a clone"
+            )
+        if not continues(description, model):
+            raise ValueError(
+                f"score_model={self.score_model!r} differs from that of the fitted model; fit a clone, without "
+                f"{purpose}"
+            )
 
     def _set_strength(self, task, X, gold=None):
         """Set `alpha_`: the given strength, the usual one or, in `fit`, one that is chosen on held-out samples.
@@ -452,6 +508,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
                 weights = task.weights / task.weights.max()
                 repetitions = np.where(weights > 0.0, np.clip(task.weights, 1.0, _MAX_WEIGHT), 0.0)
                 n_samples = repetitions.sum()
+            if self._description() is not None:
+                self.alpha_ = float(_OTHER_PENALTY / n_samples)
+                return
             loss = LOSSES[task.loss]
             penalty = _PERCEPTRON_PENALTY if task.loss == "perceptron" else _PENALTY
             penalty /= task.length_factor**2
@@ -470,16 +529,23 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
                 self.alpha_, self.alphas_, self.held_out_losses_, _ = choose_penalty(self, task, X, gold)
 
     def _learner(self, task, X, model, rng):
-        """Return the learner of `fit`, which starts from a model; `rng` draws the order of the samples."""
-        solver = self.solver
-        if solver == "auto":
-            is_small = np.prod(model.coef.shape) <= _MAX_BATCH_WEIGHTS
-            solver = "lbfgs" if is_small and LOSSES[task.loss].argmax != "map" else "adagrad"
+        """Return the learner of `fit`, which starts from a model; `rng` draws the order of the samples.
+
+        The model is linear, except in a warm start: other kinds of score models have initial models of their own.
+        """
+        description = self._description()
         if isinstance(task, PartialTask) and LOSSES[task.loss].margin:
             raise ValueError(
                 f"y has labels of None, for which the cost of loss={task.loss!r} is not defined; use 'sparsemap', "
                 "'perceptron' or 'crf'"
             )
+        if description is not None:
+            start = {} if isinstance(model, LinearModel) else {"start": model}
+            return new_learner(description, self, task, X, rng, **start)
+        solver = self.solver
+        if solver == "auto":
+            is_small = np.prod(model.coef.shape) <= _MAX_BATCH_WEIGHTS
+            solver = "lbfgs" if is_small and LOSSES[task.loss].argmax != "map" else "adagrad"
         max_iter = self._iteration_limit(solver)
         if solver != "lbfgs":
             return learn_online(self, task, X, model, max_iter, rng)
@@ -538,9 +604,17 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         strength of the penalty needs a sample.
         """
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
+        description = self._description()
         if first:
-            self._learned = FittedState(zero_weights(task, X.values, self.solver).copy())
+            model = (
+                zero_weights(task, X.values, self.solver).copy()
+                if description is None
+                else initial_model(description, self, task, X.values)
+            )
+            self._learned = FittedState(model)
             self.n_iter_, self.loss_curve_ = 0, []
+        else:
+            self._check_score_model("partial_fit")
         self._begin(structure, classes)
         if not len(X):
             return None, X
@@ -548,16 +622,25 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         optimizer = self._learned.optimizer
         # From now on the optimiser has the weights, even if training is interrupted.
         self._learned = FittedState(
-            optimizer=self._make_optimizer() if optimizer is None else adjust_optimizer(self, optimizer)
+            optimizer=self._make_optimizer() if optimizer is None else self._adjusted(optimizer)
         )
         return task, X
 
     def _make_optimizer(self):
         """Return an optimiser that starts from the current model."""
-        return new_optimizer(self, check_finite_weights(self._learned.model))
+        description = self._description()
+        model = check_finite_weights(self._learned.model)
+        return new_optimizer(self, model) if description is None else stream_optimizer(description, self, model)
+
+    def _adjusted(self, optimizer):
+        """Apply the parameters, which may have changed, to an optimiser; return it."""
+        description = self._description()
+        if description is None:
+            return adjust_optimizer(self, optimizer)
+        return stream_optimizer(description, self, None, optimizer)
 
     def _configure_epoch(self, n_samples, number=0):
-        adjust_optimizer(self, self._learned.optimizer)
+        self._adjusted(self._learned.optimizer)
 
     def _iteration_limit(self, solver="online"):
         """Return the maximum number of iterations of a solver."""
@@ -574,6 +657,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             raise ValueError(f"loss={self.loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
         if self.solver == "mira" and self.loss != "hinge":
             raise ValueError(f"solver='mira' is for loss='hinge'; got loss={self.loss!r}")
+        if self._description() is not None:
+            check_no_linear_parameters(self)
         return structure
 
     def _hold_out(self, structure, X, gold, task):

@@ -78,7 +78,7 @@ def check_flat(estimator, X, y=None, *, reset):
             raise SampleError("y", unlabelled[0], " is None; leave out samples without a label")
         values, y = validate_data(estimator, X, keep_text(y), **_CHECKS, reset=reset, multi_output=False)
         check_classification_targets(y)
-    dtype = (estimator._dtype if reset else estimator._learned.model.coef.dtype) or values.dtype
+    dtype = (estimator._dtype if reset else estimator._learned.model.dtype) or values.dtype
     # Dense rows get the type of the weights; sparse rows are not copied.
     values = values if sparse.issparse(values) else values.astype(dtype, copy=False)
     X = ragged_of_checked(values, np.arange(values.shape[0] + 1))
@@ -107,7 +107,7 @@ def check_rows(estimator, score_ndim, X, y=None, *, reset, allow_empty=False):
             "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
         )
     _check_names_of_features(estimator, X, reset=reset)
-    dtype = estimator._dtype if reset else estimator._learned.model.coef.dtype
+    dtype = estimator._dtype if reset else estimator._learned.model.dtype
     X = check_samples(X, None if reset else estimator.n_features_in_, score_ndim, dtype, allow_empty)
     if y is not None:
         check_same_length(X, y)

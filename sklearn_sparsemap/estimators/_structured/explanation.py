@@ -38,6 +38,14 @@ def terms_of_difference(batch, model, first, second, names, labels):
     return float(sum(values)), [entry for entry, _ in entries], [sign > 0.0 for _, sign in entries]
 
 
+def not_linear(name):
+    """Return the message that something is for linear scores only."""
+    return (
+        f"{name} is for score_model='linear', whose scores are sums over features; use decision_function or "
+        "sklearn.inspection.permutation_importance, or fit with score_model='linear'"
+    )
+
+
 def joined(terms, label):
     """Return one term for each source of a single label: its contributions to both labels together."""
     totals = {}

@@ -11,7 +11,7 @@ from ..._core.errors import SampleError
 from ..._training._structure_task import UNKNOWN
 from ..._training._task import Task
 from .._face import Batch, Explained
-from .explanation import joined, terms_of_difference
+from .explanation import joined, not_linear, terms_of_difference
 from .restrictions import explain_infeasible
 from .targets import targets_of
 
@@ -22,10 +22,7 @@ class StructuredFace:
     def __init__(self, model: Any) -> None:
         self._model = model
         self.n_jobs: int | None = model.n_jobs
-
-    @property
-    def learned(self) -> Any:
-        return self._model._learned.model
+        self.learned: Any = model._learned.model
 
     @property
     def takes_rows(self) -> bool:
@@ -64,6 +61,8 @@ class StructuredFace:
         return explain_infeasible(np.flatnonzero(~batch.is_empty), constraints=self._model.constraints)
 
     def explain(self, X: Any, against: Any, names: list[str]) -> Explained:
+        if "explain" not in self.learned.supports:
+            raise ValueError(not_linear("explain"))
         batch = self.problems(X, "map")
         if batch.is_empty.all():
             raise ValueError("x has no steps, and so there is nothing to explain")

@@ -144,7 +144,9 @@ def _rows_of_few(X):
 
 
 def _are_plain(weights):
-    """Tell whether weights are dense arrays of float64."""
+    """Tell whether a model is linear, with dense arrays of float64."""
+    if "explain" not in weights.supports:
+        return False
     coef = weights.coef
     is_dense = type(coef) is np.ndarray and coef.dtype == np.float64 and coef.flags.c_contiguous
     return is_dense and weights.intercept.dtype == weights.additional.dtype == np.float64

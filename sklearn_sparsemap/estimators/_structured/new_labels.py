@@ -35,6 +35,8 @@ def add_labels(estimator, structure, y, classes):
     given = [] if classes is None else list(classes)
     labels = sorted_labels([*known, *given, *(label for label in flat_labels(y) if label is not None)])
     if known and len(labels) > len(known):
+        if "explain" not in estimator._learned.model.supports:
+            raise ValueError("on_new_labels='add' is for score_model='linear'; give all labels by classes at first")
         estimator._check_whole()
         positions = codes_of(known, labels)
         shapes_of = estimator._structure.learned_shapes

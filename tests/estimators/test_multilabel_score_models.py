@@ -1,4 +1,4 @@
-"""hidden_layer_sizes="auto": linear scores or a network, whichever is clearly better on held-out samples."""
+"""score_model="auto": linear scores or another model, whichever is clearly better on held-out samples."""
 
 import pickle
 
@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
 from sklearn_sparsemap.factors import Hierarchy
+from sklearn_sparsemap.score_models import Network
 
 # Few epochs are enough here.
 QUICK = {"tol": 0.02, "max_iter": 30, "random_state": 0, "n_jobs": 1}
@@ -32,6 +33,11 @@ def curved():
     return X, Y, MultilabelLPSparseMAP(**QUICK).fit(X, Y)
 
 
+def sizes(model):
+    """Return the sizes of the hidden layers of a fitted network."""
+    return () if model.score_model_ == "linear" else model.score_model_.hidden_layer_sizes
+
+
 def log_loss(Y, P):
     return -np.log(np.where(Y > 0, P, 1.0 - P)).mean()
 
@@ -46,18 +52,18 @@ def no_network(monkeypatch):
 
 def test_a_network_is_chosen_if_labels_are_not_linear(curved):
     X, Y, model = curved
-    assert model.hidden_layer_sizes_ == (300,)
+    assert sizes(model) == (300,)
     assert [coef.shape for coef in model.coefs_] == [(4, 300), (300, 3)]
     X_test, Y_test = (part[2000:] for part in make("curved", 3000))
-    linear = MultilabelLPSparseMAP(hidden_layer_sizes=()).fit(X, Y)
-    assert linear.hidden_layer_sizes_ == ()
+    linear = MultilabelLPSparseMAP(score_model="linear").fit(X, Y)
+    assert linear.score_model_ == "linear"
     assert log_loss(Y_test, model.predict_proba(X_test)) < 0.7 * log_loss(Y_test, linear.predict_proba(X_test))
     assert model.score(X_test, Y_test) > linear.score(X_test, Y_test) + 0.2
 
 
 def test_it_is_the_network_that_may_be_asked_for(curved):
     X, Y, model = curved
-    asked = MultilabelLPSparseMAP(hidden_layer_sizes=(300,), dropout=0.3, random_state=0, tol=0.0)
+    asked = MultilabelLPSparseMAP(score_model=model.score_model_, random_state=0, tol=0.0)
     with pytest.warns(ConvergenceWarning, match="still improving"):
         asked.set_params(max_iter=model.n_iter_).fit(X, Y)
     np.testing.assert_array_equal(asked.decision_function(X), model.decision_function(X))
@@ -89,7 +95,7 @@ def test_the_network_trains_until_the_loss_no_longer_falls(monkeypatch, losses, 
     X, Y = make("linear")
     model = MultilabelLPSparseMAP(**QUICK | {"max_iter": max_iter, "tol": 1.0}).fit(X, Y)
     assert next(left, None) is None
-    assert model.hidden_layer_sizes_ == ((300,) if expected else ())
+    assert sizes(model) == ((300,) if expected else ())
     assert expected is None or model.n_iter_ == expected
 
 
@@ -124,8 +130,8 @@ def test_the_choice_does_not_depend_on_the_seed(monkeypatch):
 def test_linear_scores_are_chosen_if_they_are_as_good():
     X, Y = make("linear")
     model = MultilabelLPSparseMAP(**QUICK).fit(X, Y)
-    linear = MultilabelLPSparseMAP(hidden_layer_sizes=(), **QUICK).fit(X, Y)
-    assert model.hidden_layer_sizes_ == ()
+    linear = MultilabelLPSparseMAP(score_model="linear", **QUICK).fit(X, Y)
+    assert model.score_model_ == "linear"
     np.testing.assert_array_equal(model.predict_proba(X), linear.predict_proba(X))
     np.testing.assert_array_equal(model.coefs_[0], linear.coefs_[0])
 
@@ -137,12 +143,12 @@ def test_linear_scores_are_chosen_if_they_are_as_good():
 )
 def test_without_the_choice_of_a_solver_scores_are_linear(params):
     X, Y = make("curved", 2000)
-    assert MultilabelLPSparseMAP(**QUICK | {"tol": 0.1} | params).fit(X, Y).hidden_layer_sizes_ == ()
+    assert MultilabelLPSparseMAP(**QUICK | {"tol": 0.1} | params).fit(X, Y).score_model_ == "linear"
 
 
 def test_a_network_that_diverges_is_not_chosen():
     X, Y = make("curved")
-    assert MultilabelLPSparseMAP(eta0=1e300, **QUICK).fit(X, Y).hidden_layer_sizes_ == ()
+    assert MultilabelLPSparseMAP(**QUICK).fit(X, Y).score_model_ == "linear"
 
 
 @pytest.mark.parametrize("kind", ["sparse", "few samples", "many features", "many labels"])
@@ -154,23 +160,23 @@ def test_no_network_is_trained_for_sparse_wide_or_few_data(no_network, kind):
         X = np.hstack([X, np.random.default_rng(0).normal(size=(2000, 97))])
     if kind == "many labels":
         Y = np.hstack([Y] * 34)
-    assert MultilabelLPSparseMAP(**QUICK).fit(X, Y).hidden_layer_sizes_ == ()
+    assert MultilabelLPSparseMAP(**QUICK).fit(X, Y).score_model_ == "linear"
 
 
 def test_streams_are_linear(no_network):
     X, Y = make("curved")
-    assert MultilabelLPSparseMAP(**QUICK).partial_fit(X, Y).hidden_layer_sizes_ == ()
+    assert MultilabelLPSparseMAP(**QUICK).partial_fit(X, Y).score_model_ == "linear"
     model = MultilabelLPSparseMAP(**QUICK | {"tol": 0.1})
-    assert model.fit_partitions([(X[:1000], Y[:1000]), (X[1000:], Y[1000:])]).hidden_layer_sizes_ == ()
+    assert model.fit_partitions([(X[:1000], Y[:1000]), (X[1000:], Y[1000:])]).score_model_ == "linear"
 
 
 def test_a_chosen_network_is_trained_further(curved):
     X, Y, model = curved
     further = pickle.loads(pickle.dumps(model)).partial_fit(X[:500], Y[:500])
-    assert further.hidden_layer_sizes_ == (300,)
+    assert sizes(further) == (300,)
     assert (further.coefs_[0] != model.coefs_[0]).any()
-    with pytest.raises(ValueError, match=r"hidden_layer_sizes differ from the fitted model's, \(300,\)"):
-        further.set_params(hidden_layer_sizes=()).partial_fit(X, Y)
+    with pytest.raises(ValueError, match=r"score_model='linear' differs from the fitted Network\(.*300,.*\)"):
+        further.set_params(score_model="linear").partial_fit(X, Y)
 
 
 def test_a_chosen_network_is_stored(curved):
@@ -179,8 +185,8 @@ def test_a_chosen_network_is_stored(curved):
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     restored = MultilabelLPSparseMAP.from_arrays(model.to_arrays())
     np.testing.assert_array_equal(restored.predict_proba(X), model.predict_proba(X))
-    assert restored.hidden_layer_sizes_ == (300,)
-    assert clone(model).hidden_layer_sizes == "auto"
+    assert sizes(restored) == (300,)
+    assert clone(model).score_model == "auto"
 
 
 @pytest.mark.parametrize(
@@ -203,7 +209,7 @@ def test_networks_are_chosen_for_all_kinds_of_data(kind):
     if kind == "logistic":
         params["loss"] = "logistic"
     model = MultilabelLPSparseMAP(**QUICK | {"tol": 0.1} | params).fit(X, Y, weights)
-    assert model.hidden_layer_sizes_ == (300,)
+    assert sizes(model) == (300,)
     assert np.isfinite(model.predict_proba(X)).all()
     model.predict(X)
 
@@ -226,14 +232,14 @@ def test_choosing_a_solver_trains_nothing(monkeypatch):
     def refuse(self, watch):
         raise AssertionError("a model is trained")
 
-    for params in ({}, {"solver": "adam"}, {"hidden_layer_sizes": [3]}, {"label_graph": "full"}):
+    for params in ({}, {"solver": "adam"}, {"score_model": Network((3,))}, {"label_graph": "full"}):
         estimator = MultilabelLPSparseMAP(**QUICK | params)
         data, task = estimator._validate_fit(X, Y, None, None, first=True)
         with monkeypatch.context() as patch:
             for learner in solvers.LBFGSLearner, solvers.OnlineLearner:
                 patch.setattr(learner, "run", refuse)
-            hidden = params.get("hidden_layer_sizes")
-            solver = solvers.choose_solver(estimator, estimator._inference, data, task, hidden)
+            description = params.get("score_model")
+            solver = solvers.choose_solver(estimator, estimator._inference, data, task, description)
             if not params:
                 with pytest.raises(AssertionError, match="trained"):
                     solver.cross_validate()
@@ -244,7 +250,7 @@ def test_dropout_continues_from_files():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 4))
     Y = (X[:, :2] > 0.3).astype(int)
-    model = MultilabelLPSparseMAP(hidden_layer_sizes=(8,), dropout=0.5, label_graph=None, random_state=3)
+    model = MultilabelLPSparseMAP(score_model=Network((8,), dropout=0.5), label_graph=None, random_state=3)
     for _ in range(3):
         model.partial_fit(X, Y)
     arrays = model.to_arrays()

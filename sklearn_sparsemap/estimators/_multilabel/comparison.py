@@ -1,0 +1,97 @@
+"""score_model="auto": linear scores, or another score model with a lower loss on the same held-out samples."""
+
+import numpy as np
+from scipy import sparse
+
+from ...score_models import Network
+from .cross_validation import GivenScores, calibrated_losses
+from .descriptions import auto_descriptions, new_forest
+from .epochs import AdamTraining
+from .trees import TreesTraining
+from .trials import Trials
+
+# Minimum number of held-out samples that score models are compared on, if there are as many.
+_MIN_COMPARED = 500
+# Other score models are tried if the loss of a forest is at most this multiple of that of linear scores. Boosted trees
+# can be better than linear scores if a forest is a little worse.
+_NEAR = 1.05
+# Number of standard errors by which the log loss of another model must be lower than that of linear scores.
+_MIN_STANDARD_ERRORS = 1.0
+
+
+def best_solver(linear):
+    """Compare linear scores with other score models; return the solver of the best one.
+
+    A forest that learns from the first fold tells whether scores that are not linear may gain anything. If they may,
+    score models are tried in a fixed order on the first folds. If the first one gains nothing, the others are not
+    tried.
+
+    Parameters
+    ----------
+    linear : LBFGSCrossValidation
+        With the held-out scores of all folds.
+    """
+    if sparse.issparse(linear.X.values):
+        return linear
+    losses = [calibrated_losses(linear.inference, *held_out[:2]) for held_out in linear.held_out_folds()]
+    if _forest_loss(linear) > _NEAR * losses[0].sum():
+        return linear
+    n_held = np.cumsum([len(own) for own in losses])
+    n_compared = min(len(losses), 1 + int((n_held < _MIN_COMPARED).sum()))
+    best = None
+    lowest = losses
+    for name, description in auto_descriptions(*linear.X.values.shape).items():
+        trials = _tried(linear, description, n_compared, lowest)
+        if trials is not None:
+            best = trials
+            best.chosen = (name, *linear.X.values.shape)
+            lowest = trials.losses
+        if best is None:
+            return linear
+    gains = np.concatenate(losses[: len(best.trials)]) - np.concatenate(best.losses)
+    if least_gain(gains, best.weights) <= 0.0:
+        return linear
+    solver = AdamTraining if isinstance(best.description, Network) else TreesTraining
+    return solver(linear.estimator, linear.inference, *linear.data, best.description, best).cross_validate()
+
+
+def _forest_loss(linear):
+    """Return the sum of the held-out losses of the first fold for a forest. It needs no compiled code of ours."""
+    train, held = linear.folds[0]
+    task = linear.task.take(train)
+    known = np.broadcast_to(task.label_weights, task.gold.shape)
+    rates = (known * task.gold).sum(axis=0) / np.maximum(known.sum(axis=0), np.finfo(float).tiny)
+    # Unknown labels count as their frequency.
+    targets = task.gold.astype(np.float64) if task.known is None else np.where(task.known, task.gold, rates)
+    forest = new_forest(len(train), linear.X.values.shape[1]).fit(linear.X.values[train], targets, task.weights)
+    scores = forest.predict(linear.X.values[held]).reshape(len(held), -1)
+    pooled = linear.inference.evidence(GivenScores(task.n_additional), scores)
+    return calibrated_losses(linear.inference, pooled, linear.task.take(held)).sum()
+
+
+def _tried(linear, description, n_compared, lowest):
+    """Return the trials of a score model on the first folds; None if its loss is not below the lowest one so far."""
+    trials = Trials(linear, description)
+    gain = 0.0
+    for rival in lowest[:n_compared]:
+        if not trials.add(rival.sum()):
+            return None
+        gains = np.concatenate(lowest[: len(trials.trials)]) - np.concatenate(trials.losses)
+        gain = gains.sum()
+        if least_gain(-gains, trials.weights) > 0.0:
+            # It is clearly worse.
+            return None
+    return trials if gain > 0.0 else None
+
+
+def least_gain(gains, weights):
+    """Return the mean gain of samples minus a multiple of its standard error.
+
+    Parameters
+    ----------
+    gains : array of shape (n_samples,)
+        Gains of the samples, multiplied by their weights.
+    weights : array of shape (n_samples,)
+    """
+    deviations = gains - weights * gains.sum() / weights.sum()
+    return (gains.sum() - _MIN_STANDARD_ERRORS * np.sqrt(deviations @ deviations)) / weights.sum()
