@@ -1,6 +1,8 @@
 """The parameters of objects as nested tuples, which are compared and hashed by their values.
 
 Structures, graphs and factors are equal if their keys are, and layers keep what they have compiled for a key.
+
+Used by `_layers`, `factors` and `structures`.
 """
 
 import pickle

@@ -1,4 +1,7 @@
-"""The operator of a structure."""
+"""The operator of a structure.
+
+Used by `forms.py` and `register.py`.
+"""
 
 from functools import cached_property, lru_cache, partial
 from math import prod

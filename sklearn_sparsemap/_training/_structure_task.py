@@ -1,4 +1,7 @@
-"""The tasks of samples of one structure: structures of parts, sequences of labels, and one label each."""
+"""The tasks of samples of one structure: structures of parts, sequences of labels, and one label each.
+
+Used by `estimators` and `_partial_task.py`.
+"""
 
 from collections import namedtuple
 from functools import cached_property, partial

@@ -1,6 +1,7 @@
 """The monitor of a fit, which stops a learner and keeps the best model, and its reports to users and callbacks.
 
-Used by `distributed`, `estimators/_multilabel`, `estimators/_selection` and `estimators/_structured`.
+Used by `distributed`, `estimators/_learners`, `estimators/_multilabel`, `estimators/_selection`,
+`estimators/_structured`, `_decisions.py` and `_partitions.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""CustomStructure: a structure given by a user's MAP oracle, in plain Python or compiled with `numba.njit`."""
+"""CustomStructure: a structure given by a user's MAP oracle, in plain Python or compiled with `numba.njit`.
+
+Used by `_linear_program.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""InEstimators: how estimators learn and predict structures, beyond the protocol of `Structure`."""
+"""InEstimators: how estimators learn and predict structures, beyond the protocol of `Structure`.
+
+Used by `estimators`, `structures/_chain`, `structures/_path`, `structures/_segmentation`, `structures/_tree`,
+`_base.py`, `_custom.py` and `_linear_program.py`.
+"""
 
 from __future__ import annotations
 

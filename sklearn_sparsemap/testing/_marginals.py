@@ -1,4 +1,7 @@
-"""Checks that the marginal oracle sums over exactly the structures that the MAP oracle can return."""
+"""Checks that the marginal oracle sums over exactly the structures that the MAP oracle can return.
+
+Used by `_check.py`.
+"""
 
 import numpy as np
 

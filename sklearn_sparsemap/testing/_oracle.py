@@ -1,4 +1,7 @@
-"""Checks of the MAP oracle: no known structure has a higher score than an answer; decode and encode match it."""
+"""Checks of the MAP oracle: no known structure has a higher score than an answer; decode and encode match it.
+
+Used by `_check.py`, `_public.py` and `_solutions.py`.
+"""
 
 import numpy as np
 

@@ -2,6 +2,8 @@
 
 They are part of `check_structure`, and raise AssertionError. `_check.py` calls them; `_case.py` and `_oracle.py` use
 `is_ints`.
+
+Used by `_case.py`, `_check.py` and `_oracle.py`.
 """
 
 from itertools import combinations, product

@@ -1,4 +1,7 @@
-"""Checks that `map_inference` agrees with the oracle: in a batch, in threads, and from copies of the structure."""
+"""Checks that `map_inference` agrees with the oracle: in a batch, in threads, and from copies of the structure.
+
+Used by `_check.py`.
+"""
 
 import copy
 import pickle

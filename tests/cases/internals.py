@@ -176,13 +176,13 @@ from sklearn_sparsemap.estimators._multilabel.calibration import (
 from sklearn_sparsemap.estimators._multilabel.decisions import (
     GRID,
     SET_GRID,
+    ObservedLabelSets,
     Tuning,
     best_threshold,
     expected_cuts,
     threshold_scores,
 )
 import sklearn_sparsemap.estimators._multilabel.solvers as multilabel_solvers
-from sklearn_sparsemap.estimators._multilabel.solvers import LBFGSLearner, NetworkModel, ObservedLabelSets
 
 # A classifier as a score model: its objective against differences, and its learner against SciPy's optimisers.
 from sklearn_sparsemap.estimators._learners.out_of_fold import (
@@ -270,6 +270,9 @@ def replace(patch, room, name, value):
         patch.setattr(module, name, value)
     return old
 
+
+LBFGSLearner = vars(modules_with("estimators", "LBFGSLearner")[0])["LBFGSLearner"]
+NetworkModel = vars(modules_with("_training", "NetworkModel")[0])["NetworkModel"]
 
 # The classes whose objects files may hold.
 NAMES_IN_FILES = vars(modules_with("_core", "_NAMES")[0])["_NAMES"]

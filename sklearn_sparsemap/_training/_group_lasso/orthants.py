@@ -1,6 +1,8 @@
 """L-BFGS for a smooth function plus absolute values (OWL-QN), one step at a time.
 
 Reference: Andrew and Gao, Scalable training of L1-regularized log-linear models. ICML 2007.
+
+Used by `descent.py`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""The base class of linear structured estimators: prediction, inference, learned weights, and checks."""
+"""The base class of linear structured estimators: prediction, inference, learned weights, and checks.
+
+Used by `group_lasso.py`, `perceptron.py` and `stream.py`.
+"""
 
 from __future__ import annotations
 

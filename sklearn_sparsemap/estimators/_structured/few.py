@@ -1,6 +1,8 @@
 """Predictions for a few samples: the same result as for many, with a few calls of Python and NumPy.
 
 For one sentence, checks and the layout of arrays take far longer than the scores and the best structure.
+
+Used by `base.py`.
 """
 
 from itertools import accumulate, pairwise

@@ -2,6 +2,8 @@
 
 `targets.py` makes a `GraphBuilder` or a `FixedGraph` of the parameter, and `estimators/_state/plain.py` writes them to
 files.
+
+Used by `estimators/_state` and `targets.py`.
 """
 
 from collections.abc import Sized

@@ -2,6 +2,8 @@
 
 All forms have the same methods. Inside, labels are codes, and other structures have the user's form; see
 `LinearStructuredModel`. `classes` are the labels of an estimator, None if structures are not made of labels.
+
+Used by `base.py`, `classifier.py`, `face.py`, `group_lasso.py`, `perceptron.py` and `stream.py`.
 """
 
 from collections.abc import Sized

@@ -1,4 +1,7 @@
-"""LinearChain: one state for each step, with scores for the transitions between neighbours."""
+"""LinearChain: one state for each step, with scores for the transitions between neighbours.
+
+Used by `structures/_sequence_budget`.
+"""
 
 from __future__ import annotations
 

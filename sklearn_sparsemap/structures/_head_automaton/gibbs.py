@@ -1,4 +1,7 @@
-"""Marginals of the modifiers of a head: log-sums in place of the maxima of `map.py`, and then their derivatives."""
+"""Marginals of the modifiers of a head: log-sums in place of the maxima of `map.py`, and then their derivatives.
+
+Used by `structure.py`.
+"""
 
 import numpy as np
 

@@ -1,6 +1,8 @@
 """SparseMAP over matchings: dual multipliers of the columns, and a point of the simplex for each row.
 
 The shorter axis has the rows, all of which are matched. Columns are matched at most once; in a square, exactly once.
+
+Used by `structure.py`.
 """
 
 import numpy as np

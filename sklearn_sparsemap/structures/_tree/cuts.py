@@ -5,6 +5,8 @@ weight of the arcs inside, so the cut of S is ``inside(S) <= |S| - 1``. A single
 set of all words. Few cuts bind; violated cuts are added as they are found.
 
 If arcs have labels, the entries of a word's row are all pairs of a head and a label, and cuts see the sums over labels.
+
+Used by `structure.py`.
 """
 
 import numpy as np

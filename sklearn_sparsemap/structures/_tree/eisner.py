@@ -1,6 +1,8 @@
 """The best projective tree: dynamic programming over spans (Eisner 1996).
 
 `tables_of` and `eisner_work` say how `work` is divided. `entering.py` reads the tables afterwards.
+
+Used by `entering.py`, `labels.py` and `structure.py`.
 """
 
 import numpy as np

@@ -7,6 +7,8 @@ Spans are those of `eisner.py`, whose tables `work` holds. A node is a span i..j
 - INSIDE: the two spans below such an arc;
 - LABEL: the labels of the arc from i to j; one if arcs have none;
 - ROOT: the spans to the left and to the right of word j, the single root. There i is 0.
+
+Used by `structure.py`.
 """
 
 import numpy as np
