@@ -114,7 +114,7 @@ def public_subclasses(module, base, but_not):
 
 
 # These hold fitted estimators of scikit-learn, of which arrays hold none.
-WITHOUT_FORM = {"RegressorsModel"}
+WITHOUT_FORM = {"RegressorsModel", "ClassifierModel"}
 
 
 # A `CustomStructure` holds functions, and a knapsack is of variables instead of labels.
