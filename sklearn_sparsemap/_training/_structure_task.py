@@ -411,14 +411,15 @@ class StructureTask(Task):
 
         The latter are `gold`, with some structure in place of those that the model cannot predict.
         """
-        form = self.structure.in_estimators
-        return [not form.misfits(own) for own in gold], [form.repair(own) for own in gold]
+        structure = self.structure
+        form = structure.in_estimators
+        return [not form.misfits(structure, own) for own in gold], [form.repair(structure, own) for own in gold]
 
     def encode(self, i, structures):
-        return self.structure.in_estimators.encode_all(structures, self.layout[0][i])
+        return self.structure.in_estimators.encode_all(self.structure, structures, self.layout[0][i])
 
     def values(self, i, scores, additional, structures):
-        pairs = self.encode(i, structures)
+        pairs = self.structure.in_estimators.encode_all(self.structure, structures, self.layout[0][i])
         if len({(len(unary), len(joint)) for unary, joint in pairs}) == 1:
             unary = np.array([parts[0] for parts in pairs])
             joint = np.array([parts[1] for parts in pairs])

@@ -124,6 +124,8 @@ class Structure(HasContent):
         What the lengths of a padded sample count.
     decodes_stacks : bool
         Whether `decode` also accepts an array with the slots of many structures of one shape, one a row.
+    in_estimators : InEstimators
+        How estimators learn and predict the structure, beyond the protocol here; most structures inherit it.
     strict_encode : bool
         Whether `encode` refuses everything that is not a structure of the problem. If not, estimators check each true
         structure by calls of the oracle.
@@ -174,6 +176,7 @@ class Structure(HasContent):
     uses_graphs = False
     repeats = False
     strict_encode = False
+    in_estimators: Any = InEstimators()
     # The rows of a sample, for the message about a wrong number of rows.
     _rows_of_samples = "this structure has one row for each part"
     decodes_stacks = False
@@ -308,11 +311,6 @@ class Structure(HasContent):
         if self.labelled:
             return Lengths("the steps of each sequence, or its steps and labels", (1, 2))
         return Lengths("the entries of each axis, such as rows and columns", (self.score_ndim,))
-
-    @property
-    def in_estimators(self) -> InEstimators:
-        """How estimators learn and predict this structure, beyond the protocol here; most structures inherit it."""
-        return InEstimators(self)
 
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         """Return the shape of `scores` for a sample under a linear model.

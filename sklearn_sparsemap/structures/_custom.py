@@ -161,7 +161,7 @@ class CustomStructure(Structure):
 
     @property
     def in_estimators(self) -> InEstimators:
-        return InEstimators(self, trains_on_pool=not is_compiled(self.map_oracle))
+        return InEstimators(trains_on_pool=not is_compiled(self.map_oracle))
 
     @property
     def _n_additional(self):

@@ -34,8 +34,8 @@ _FEASIBLE = 1e-6  # largest violation of a constraint by the relaxation
 class _ProgramsInEstimators(InEstimators):
     """Losses are over the pool of a program, if it says so."""
 
-    def for_training(self) -> CustomStructure:
-        return self.structure.on_pool() if self.trains_on_pool else self.structure
+    def for_training(self, structure: Any) -> Any:
+        return structure.on_pool() if self.trains_on_pool else structure
 
 
 class LinearProgram(CustomStructure):
@@ -140,7 +140,7 @@ class LinearProgram(CustomStructure):
 
     @property
     def in_estimators(self) -> InEstimators:
-        return _ProgramsInEstimators(self, predicts_arrays=True, trains_on_pool=self.train_on_pool)
+        return _ProgramsInEstimators(predicts_arrays=True, trains_on_pool=self.train_on_pool)
 
     @property
     def pool(self) -> NDArray[np.bool_]:

@@ -163,7 +163,7 @@ def test_encode_and_decode_are_inverse_and_agree_with_scores(kind):
         total = instance.scores.ravel()[slots[slots >= 0]].sum() + flat[additional_slots[additional_slots >= 0]].sum()
         assert total == pytest.approx(theta[p])
         several = [np.array(own) for own in structures[:3]]
-        together = structure.in_estimators.encode_all(several, np.array(dims))
+        together = structure.in_estimators.encode_all(structure, several, np.array(dims))
         for own, parts in zip(several, together, strict=True):
             assert all(map(np.array_equal, parts, structure.encode(own, dims)))
 

@@ -40,15 +40,12 @@ class GraphBuilder:
     fixed_size = False
     # The rows of a sample may form a grid with any number of axes.
     score_ndim = None
+    in_estimators = InEstimators()
     marginal_oracle = None
     no_marginals = "in factor graphs those of a Gibbs distribution are #P-hard; use 'sparsemap' or 'hinge'"
 
     def __init__(self, function, shapes=None):
         self.function, self.shapes = function, shapes
-
-    @property
-    def in_estimators(self):
-        return InEstimators(self)
 
     def __eq__(self, other):
         return type(other) is GraphBuilder and self.function == other.function

@@ -22,8 +22,23 @@ _N_DIMS = 5  # entries of `dims`; `SequenceBudget` has more
 class _ChainsInEstimators(InEstimators):
     """Paths are encoded together."""
 
-    def encode_all(self, structures: Any, dims: NDArray[Any]) -> Any:
-        return _encode_paths(np.asarray(structures), dims)
+    def encode_all(self, structure: Any, structures: Any, dims: NDArray[Any]) -> Any:
+        paths = np.asarray(structures)
+        n_steps, m, layout, has_start, has_end = map(int, dims[:_N_DIMS])
+        additional = [np.zeros((len(paths), 0), np.int64)]
+        n_transitions = count_transitions(n_steps, m, layout)
+        if layout != NO_TRANSITIONS:
+            moves = paths[:, :-1] * m + paths[:, 1:]
+            if layout == PER_STEP:
+                moves += np.arange(n_steps - 1) * m * m
+            additional.append(moves)
+        if has_start:
+            additional.append(n_transitions + paths[:, :1])
+        if has_end:
+            additional.append(n_transitions + has_start * m + paths[:, -1:])
+        parts = np.arange(n_steps) * m + paths
+        joined = np.concatenate(additional, axis=1)
+        return list(zip(parts.astype(np.int32), joined.astype(np.int32)))
 
 
 class LinearChain(Structure):
@@ -62,6 +77,7 @@ class LinearChain(Structure):
     marginal_oracle = chain_marginals
     labelled = True
     strict_encode = True
+    in_estimators = _ChainsInEstimators()
     _rows_of_samples = "a chain has one row for each step"
 
     def additional_shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[tuple[int, ...], ...]]:
@@ -87,10 +103,6 @@ class LinearChain(Structure):
     def exclusive_parts(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.arange(dims[0] * dims[1]).reshape(dims[0], dims[1])
 
-    @property
-    def in_estimators(self) -> InEstimators:
-        return _ChainsInEstimators(self)
-
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
         return list(draw_paths(sample, n, rng))
 
@@ -98,7 +110,8 @@ class LinearChain(Structure):
         n_steps = int(dims[0])
         m = int(dims[1])
         form = f"a path is {n_steps} ints from 0 to {m - 1}, one for each step"
-        return _encode_paths(as_ints(structure, (n_steps,), 0, m - 1, form)[None], dims)[0]
+        path = as_ints(structure, (n_steps,), 0, m - 1, form)
+        return self.in_estimators.encode_all(self, path[None], dims)[0]
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         return slots.astype(np.int64) - np.arange(slots.shape[-1]) * int(dims[1])
@@ -107,25 +120,6 @@ class LinearChain(Structure):
         # The constraints of estimators (`TransitionMask`) rely on this order, and `transitions_`, `start_` and `end_`
         # on the names.
         return {"transitions": (n_outputs, n_outputs), "start": (n_outputs,), "end": (n_outputs,)}
-
-
-def _encode_paths(paths, dims):
-    """Return paths, an int array of shape (n_paths, n_steps), as a list of pairs (slots, additional_slots)."""
-    n_steps, m, layout, has_start, has_end = map(int, dims[:_N_DIMS])
-    additional = [np.zeros((len(paths), 0), np.int64)]
-    n_transitions = count_transitions(n_steps, m, layout)
-    if layout != NO_TRANSITIONS:
-        moves = paths[:, :-1] * m + paths[:, 1:]
-        if layout == PER_STEP:
-            moves += np.arange(n_steps - 1) * m * m
-        additional.append(moves)
-    if has_start:
-        additional.append(n_transitions + paths[:, :1])
-    if has_end:
-        additional.append(n_transitions + has_start * m + paths[:, -1:])
-    parts = np.arange(n_steps) * m + paths
-    joined = np.concatenate(additional, axis=1)
-    return list(zip(parts.astype(np.int32), joined.astype(np.int32)))
 
 
 def count_transitions(n_steps, n_states, layout):

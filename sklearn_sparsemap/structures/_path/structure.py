@@ -78,6 +78,7 @@ class Path(Structure):
     tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = path_marginals
     strict_encode = True
+    in_estimators = InEstimators(predicts_arrays=True)
     # An instance attribute here, which follows from the graph.
     fixed_size = False
     _rows_of_samples = "a path has one row for each edge of the graph"
@@ -169,10 +170,6 @@ class Path(Structure):
         used = np.zeros(len(self.edges), bool)
         used[slots[slots >= 0]] = True
         return used
-
-    @property
-    def in_estimators(self) -> InEstimators:
-        return InEstimators(self, predicts_arrays=True)
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
         return list(draw_paths(sample, n, rng))

@@ -19,9 +19,9 @@ _PARTS = ("steps", "spans")
 class _BoundedInEstimators(InEstimators):
     """Predicted spans as long as `max_length` may be parts of longer ones."""
 
-    def bound_message(self, predicted: Sequence[Any]) -> str | None:
-        max_length = self.structure.max_length
-        by_spans = self.structure.parts == "spans"
+    def bound_message(self, structure: Any, predicted: Sequence[Any]) -> str | None:
+        max_length = structure.max_length
+        by_spans = structure.parts == "spans"
         long = []
         for i, own in enumerate(predicted):
             spans = own if by_spans else _runs(np.asarray(own))
@@ -203,7 +203,7 @@ class Segmentation(Structure):
 
     @property
     def in_estimators(self) -> InEstimators:
-        return InEstimators(self) if self.open_ended else _BoundedInEstimators(self)
+        return InEstimators() if self.open_ended else _BoundedInEstimators()
 
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         if self.parts == "steps":

@@ -46,11 +46,11 @@ def best_projective_tree(scores, additional, dims, work, slots, additional_slots
 class _TreesInEstimators(InEstimators):
     """Gold trees that the structure does not allow can be repaired."""
 
-    def misfits(self, gold: Any) -> tuple[str, ...]:
-        return self.structure.misfits(gold)
+    def misfits(self, structure: Any, gold: Any) -> tuple[str, ...]:
+        return structure.misfits(gold)
 
-    def repair(self, gold: Any) -> Any:
-        return self.structure.repair(gold)
+    def repair(self, structure: Any, gold: Any) -> Any:
+        return structure.repair(gold)
 
 
 class DependencyTree(Structure):
@@ -143,7 +143,7 @@ class DependencyTree(Structure):
 
     @property
     def in_estimators(self) -> InEstimators:
-        return _TreesInEstimators(self, row_outputs=self.n_labels)
+        return _TreesInEstimators(row_outputs=self.n_labels)
 
     @property
     def polytope_solver(self) -> PolytopeSolver | None:
