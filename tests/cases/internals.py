@@ -176,6 +176,7 @@ from sklearn_sparsemap.estimators._multilabel.calibration import (
 from sklearn_sparsemap.estimators._multilabel.decisions import (
     GRID,
     SET_GRID,
+    ObservedLabelSets,
     Tuning,
     best_threshold,
     expected_cuts,
@@ -278,6 +279,12 @@ def replace(patch, room, name, value):
         patch.setattr(module, name, value)
     return old
 
+
+LBFGSLearner = vars(modules_with("estimators", "LBFGSLearner")[0])["LBFGSLearner"]
+NetworkModel = vars(modules_with("_training", "NetworkModel")[0])["NetworkModel"]
+
+# The classes whose objects files may hold.
+NAMES_IN_FILES = vars(modules_with("_core", "_NAMES")[0])["_NAMES"]
 
 # Names in an order, against a search one by one.
 aligned, as_mapping, by_samples, order_by = (
