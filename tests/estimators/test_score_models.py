@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from samples import KINDS, graph_of, make_chains, make_data, make_rings
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 
@@ -22,13 +23,15 @@ from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.losses import LOSSES
-from sklearn_sparsemap.score_models import Network
+from sklearn_sparsemap.score_models import Network, Trees
 from sklearn_sparsemap.structures import Segmentation, SequenceBudget
 
 # Each kind of score model: a description, and what it can do beyond the contract.
 MODELS = {
     "network": (Network((16,), dropout=0.1, eta0=0.01, batch_size=8, max_iter=40), {"streams"}),
     "two layers": (Network((16, 8), dropout=0.0, eta0=0.01, batch_size=8, max_iter=40), {"streams"}),
+    "trees": (Trees(max_iter=30, learning_rate=0.3, max_depth=3, min_samples_leaf=2), {"files"}),
+    "forest": (RandomForestClassifier(20, min_samples_leaf=2, random_state=0), set()),
 }
 NAMES = pytest.mark.parametrize("name", MODELS)
 
