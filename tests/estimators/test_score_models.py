@@ -23,6 +23,7 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 from sklearn_sparsemap.conformal import ConformalStructures
+from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.losses import LOSSES
 from sklearn_sparsemap.score_models import Network, Trees
@@ -347,6 +348,17 @@ def test_partitions(name):
     assert fitted_partitions(new_model(name, max_iter=30), parts).score(X, y) > 0.8
 
 
+@NAMES
+def test_rounds_on_shards(name):
+    X, y = data_of("chain")
+    mixing = ParameterMixing(new_model(name), n_shards=2, n_rounds=10, random_state=0)
+    if "streams" not in MODELS[name][1]:
+        with pytest.raises(ValueError, match="partial_fit, fit_partitions and distributed training"):
+            mixing.fit(X, y)
+        return
+    assert fitted(mixing, X, y).estimator_.score(*data_of("chain", 1)) > 0.7
+
+
 def fitted_partitions(model, parts):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -405,7 +417,12 @@ def test_an_invalid_score_model_is_refused(given):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"hidden_layer_sizes": (0,)}, "positive ints"), ({"dropout": 1.0}, "dropout"), ({"eta0": 0.0}, "eta0")],
+    [
+        ({"hidden_layer_sizes": (0,)}, "positive ints"),
+        ({"hidden_layer_sizes": ()}, "score_model='linear'"),
+        ({"dropout": 1.0}, "dropout"),
+        ({"eta0": 0.0}, "eta0"),
+    ],
 )
 def test_parameters_of_a_network_are_checked(options, message):
     with pytest.raises(ValueError, match=message):
