@@ -20,6 +20,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 from sklearn_sparsemap.conformal import ConformalStructures
@@ -294,9 +295,8 @@ def test_linear_attributes_name_another_way(name):
             getattr(model, attribute)
         with pytest.raises(AttributeError, match="score_model='linear'"):
             setattr(model, attribute, np.zeros(3))
-    for method in (model.sparsify, model.densify):
-        with pytest.raises(AttributeError, match="score_model='linear'"):
-            method()
+    for method in ("sparsify", "densify"):
+        assert not hasattr(model, method) and not hasattr(clone(model), method)
     with pytest.raises(ValueError, match="explain is for score_model='linear'"):
         explain(model, X[0])
     with pytest.raises(ValueError, match="permutation_importance"):
@@ -561,3 +561,15 @@ def test_streams_of_auto_are_linear():
     model = StructuredSparseMAPClassifier("chain", score_model="auto").partial_fit(X, y, classes=[0, 1])
     linear = StructuredSparseMAPClassifier("chain").partial_fit(X, y, classes=[0, 1])
     assert_array_equal(model.coef_, linear.coef_)
+
+
+_RANDOM = "mini-batches of a sample of weight 2, or 0, are not those of the sample twice, or of the others"
+WAIVED = {f"check_sample_weight_equivalence_on_{kind}_data": _RANDOM for kind in ("dense", "sparse")}
+
+
+@parametrize_with_checks(
+    [StructuredSparseMAPClassifier(score_model=Network((16,), eta0=0.01), random_state=0)],
+    expected_failed_checks=lambda estimator: WAIVED,
+)
+def test_sklearn_checks(estimator, check):
+    check(estimator)
