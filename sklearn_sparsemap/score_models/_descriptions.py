@@ -115,9 +115,10 @@ class Trees(_Description):
         Minimum number of rows in a leaf. Larger values regularise more.
     estimator : regressor, default=None
         A regressor of scikit-learn with several outputs, of which a clone is fitted in each round. Its predictions are
-        multiplied by the step that minimises the loss, unless it is a tree or a forest, whose leaves take steps of
-        their own. `to_arrays` stores trees and forests only. Default: a `DecisionTreeRegressor` with the above
-        parameters, whose nodes compare three in ten features, at least 10, drawn anew for each node.
+        multiplied by the step that minimises the loss, unless it is a tree, a forest, or a `MultiOutputRegressor` of
+        trees, whose leaves take steps of their own. `to_arrays` stores these models of trees only. Default: a
+        `DecisionTreeRegressor` with the above parameters, whose nodes compare three in ten features, at least 10, drawn
+        anew for each node.
 
     See Also
     --------

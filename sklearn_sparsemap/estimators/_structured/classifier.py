@@ -256,8 +256,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     Trees are boosted: each round fits a tree to gold minus marginals of all rows. The number of rounds is the one with
     the lowest loss of held-out samples: of three folds if there are fewer than 1,000 samples, else of one in five. Then
     trees learn from all samples. With ``early_stopping=True`` or validation samples, the score of these chooses it, and
-    no others are held out. The penalty applies to the additional scores only, and `max_iter` and `tol` of the estimator
-    have no effect.
+    no others are held out. Rounds are short steps, so `n_iter_no_change` should then be 20 or more. The penalty applies
+    to the additional scores only, and `max_iter` and `tol` of the estimator have no effect.
 
     A classifier of scikit-learn learns the labels of single rows, or whether the part of a row is in the structure. Up
     to five clones are fitted to parts of the samples, and score the other samples. On these scores a scale, a bias for
