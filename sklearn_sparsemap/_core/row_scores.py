@@ -3,7 +3,7 @@
 A row has some of the labels, or exactly one of them. Gold is an array of shape (n_rows, n_labels) with 1 for the labels
 of a row, 0 for the others, and NaN if unknown. Regressors learn other numbers, too.
 
-Used by `_training`, `estimators/_learners` and `features/_rows`.
+Used by `estimators` and `features`.
 """
 
 from contextlib import contextmanager

@@ -384,6 +384,10 @@ def test_fitted_classifiers_are_used_as_they_are():
     assert model.public.estimator is fitted
     p = fitted.predict_proba(X.values)
     assert_allclose(scores, np.log(1e-3 + 0.998 * p))
+    # The labels of a stream have any order.
+    order = [2, 0, 1]
+    moved, _ = fit_out_of_fold(FrozenEstimator(fitted), estimator(classes_=names[order]), task, X, None)
+    assert_array_equal(moved, scores[:, order])
     other = LogisticRegression().fit(X.values, np.where(labels == "x", "w", labels))
     with pytest.raises(ValueError, match="must have the labels of y as its classes; only one of the two has 'w', 'x'"):
         fit_out_of_fold(FrozenEstimator(other), given, task, X, None)
