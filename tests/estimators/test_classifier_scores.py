@@ -268,6 +268,11 @@ def test_samples_with_unknown_labels_are_learned_by_upper_bounds():
     rng = np.random.default_rng(0)
     for _ in range(20):
         assert objective.loss_gradient(vector + 1e-3 * rng.normal(size=len(vector)))[0] >= value - 1e-4
+    # Scores of zero are a kink, at which L-BFGS finds no step.
+    X, task = partly_known("sparsemap", 12, 1)
+    own = learner(task, np.zeros((len(X.values), M)), model)
+    own.run(never)
+    assert own.losses[-1] < own.losses[0] - 0.1
 
 
 @pytest.mark.parametrize("loss", ["sparsemap", "hinge", "crf"])
