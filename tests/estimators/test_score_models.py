@@ -216,6 +216,7 @@ def test_unknown_labels(name, loss):
     partly = [[None if rng.random() < 0.3 else label for label in own.tolist()] for own in y]
     partly[0][0] = "x"
     least = 0.8 if "fits lines" in MODELS[name][1] else 0.6
+    least = 0.7 if loss == "perceptron" and "streams" in MODELS[name][1] else least
     assert fitted(new_model(name, loss=loss), X, partly).score(*data_of("chain", 1)) > least
 
 
