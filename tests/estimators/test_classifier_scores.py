@@ -373,6 +373,24 @@ def test_seeds_threads_and_weights_are_handed_on():
     assert calls(Recorder(), equal)[5][3] == X.indptr[-1] - X.indptr[3]
 
 
+def test_folds_depend_on_the_content_of_samples():
+    X, task = sequences("crf")
+    rng = np.random.default_rng(0)
+    scores, _ = fit_out_of_fold(GaussianNB(), estimator(), task, X, None)
+    order = rng.permutation(len(X))
+    moved, _ = fit_out_of_fold(GaussianNB(), estimator(), task.take(order), X[order], None)
+    assert_allclose(moved, RaggedArray(scores, X.indptr)[order].values, rtol=1e-6)
+    # Weights are repetitions, and weights of zero no samples.
+    times = rng.integers(3, size=len(X))
+    task.weights = times.astype(float)
+    weighted, model = fit_out_of_fold(GaussianNB(), estimator(), task, X, None)
+    places = np.repeat(np.arange(len(X)), times)
+    task.weights = np.ones(len(X))
+    repeated, other = fit_out_of_fold(GaussianNB(), estimator(), task.take(places), X[places], None)
+    assert_allclose(repeated, RaggedArray(weighted, X.indptr)[places].values, rtol=1e-6)
+    assert_allclose(model.scores(X.values), other.scores(X.values), rtol=1e-6)
+
+
 def test_weights_that_a_classifier_cannot_take_are_announced():
     X, task = sequences("crf")
     with pytest.warns(UserWarning, match="KNeighborsClassifier takes no sample_weight"):
