@@ -1,6 +1,7 @@
 """Score models that are not linear, under every structure and loss. Another kind of score model is a row of `MODELS`.
 
-A model "streams" if `partial_fit` can train it.
+A model "streams" if `partial_fit` can train it, is "narrow" if its weights have the type of the features, and "fits
+lines" if it learns linear scores from few samples.
 """
 
 import pickle
@@ -22,13 +23,17 @@ from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.losses import LOSSES
-from sklearn_sparsemap.score_models import Network
+from sklearn_sparsemap.score_models import Network, Trees
 from sklearn_sparsemap.structures import Segmentation, SequenceBudget
 
 # Each kind of score model: a description, and what it can do beyond the contract.
 MODELS = {
-    "network": (Network((16,), dropout=0.1, eta0=0.01, batch_size=8, max_iter=40), {"streams"}),
-    "two layers": (Network((16, 8), dropout=0.0, eta0=0.01, batch_size=8, max_iter=40), {"streams"}),
+    "network": (Network((16,), dropout=0.1, eta0=0.01, batch_size=8, max_iter=40), {"streams", "narrow", "fits lines"}),
+    "trees": (Trees(learning_rate=0.3, min_samples_leaf=2, max_iter=40), set()),
+    "two layers": (
+        Network((16, 8), dropout=0.0, eta0=0.01, batch_size=8, max_iter=40),
+        {"streams", "narrow", "fits lines"},
+    ),
 }
 NAMES = pytest.mark.parametrize("name", MODELS)
 
@@ -88,8 +93,12 @@ def test_every_loss_learns_every_structure(name, kind, loss):
         return
     fitted(model, X, y)
     least = 0.6 if loss == "perceptron" or kind not in ("labels", *KINDS) else 0.8
+    if "fits lines" not in MODELS[name][1]:
+        least -= 0.3
     assert model.score(*data_of(kind, 1)) > least
-    assert model.n_iter_ == len(model.loss_curve_) and model.loss_curve_[-1] < model.loss_curve_[0]
+    assert model.n_iter_ == len(model.loss_curve_)
+    # The loss of the perceptron is small at small scores, too, with which trees begin.
+    assert model.loss_curve_[-1] < model.loss_curve_[0] or (loss == "perceptron" and "trees" in name)
 
 
 @pytest.mark.parametrize("kind", STRUCTURES)
@@ -196,7 +205,8 @@ def test_unknown_labels(name, loss):
     rng = np.random.default_rng(0)
     partly = [[None if rng.random() < 0.3 else label for label in own.tolist()] for own in y]
     partly[0][0] = "x"
-    assert fitted(new_model(name, loss=loss), X, partly).score(*data_of("chain", 1)) > 0.8
+    least = 0.8 if "fits lines" in MODELS[name][1] else 0.6
+    assert fitted(new_model(name, loss=loss), X, partly).score(*data_of("chain", 1)) > least
 
 
 @NAMES
@@ -241,15 +251,17 @@ def test_types_and_forms_of_features(name):
     X, y = data_of("chain")
     dense = fitted(new_model(name), X, y)
     wide = fitted(new_model(name), [sparse.csr_array(x) for x in X], y)
-    # Rounding errors differ, and grow in the course of training.
-    assert_allclose(np.concatenate(wide.decision_function(X)), np.concatenate(dense.decision_function(X)), atol=0.1)
+    # Rounding errors differ, and grow in the course of training. A tree may choose another one of two equal splits.
+    most = 1.0 if "fits lines" in MODELS[name][1] else 0.9
+    differences = np.abs(np.concatenate(wide.decision_function(X)) - np.concatenate(dense.decision_function(X)))
+    assert np.quantile(differences, most) < 0.1
     narrow = fitted(new_model(name), [x.astype(np.float32) for x in X], y)
-    assert narrow.transitions_.dtype == narrow.score_model_.dtype == np.float32
+    dtype = np.float32 if "narrow" in MODELS[name][1] else np.float64
+    assert narrow.transitions_.dtype == narrow.score_model_.dtype == dtype
     assert narrow.score(X, y) > 0.8
     sparse_narrow = fitted(new_model(name), [sparse.csr_array(x.astype(np.float32)) for x in X], y)
-    assert_allclose(
-        np.concatenate(sparse_narrow.decision_function(X)), np.concatenate(narrow.decision_function(X)), atol=0.3
-    )
+    differences = np.concatenate(sparse_narrow.decision_function(X)) - np.concatenate(narrow.decision_function(X))
+    assert np.quantile(np.abs(differences), most) < 0.3
 
 
 @NAMES

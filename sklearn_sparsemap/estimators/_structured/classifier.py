@@ -247,6 +247,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     float32, so are its weights. For the contributions of features to its scores, see
     `sklearn.inspection.permutation_importance`.
 
+    Trees are boosted: each round fits a tree to gold minus marginals of all rows. The number of rounds is the one with
+    the lowest loss of held-out samples: of three folds if there are fewer than 1,000 samples, else of one in five. Then
+    trees learn from all samples. With ``early_stopping=True`` or validation samples, the score of these chooses it, and
+    no others are held out. The penalty applies to the additional scores only, and `max_iter` and `tol` of the estimator
+    have no effect.
+
     Structured data are sequences of per-sample arrays: `X` is a list, 1-D object array, Series or `RaggedArray` of 2-D
     arrays or CSR matrices of shape (n_steps, n_features), or one 3-D array; `y` is a sequence of label sequences.
     Labels may be any hashable.
