@@ -9,7 +9,7 @@ References: Dietterich, Ashenfelter and Bulatov, Training Conditional Random Fie
 Martins and Niculae, Learning with Fenchel-Young Losses. JMLR 21, 2020. Riedmiller and Braun, A Direct Adaptive Method
 for Faster Backpropagation Learning: The RPROP Algorithm. ICNN 1993.
 
-Used by `estimators`.
+Used by `estimators/_multilabel` and `estimators/_structured`.
 """
 
 from typing import NamedTuple

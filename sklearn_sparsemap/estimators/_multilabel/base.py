@@ -1,4 +1,7 @@
-"""Prediction of label sets, and inspection of the fitted model."""
+"""Prediction of label sets, and inspection of the fitted model.
+
+Used by `classifier.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""score_model="auto": linear scores, or another score model with a lower loss on the same held-out samples."""
+"""score_model="auto": linear scores, or another score model with a lower loss on the same held-out samples.
+
+Used by `linear.py`.
+"""
 
 import numpy as np
 from scipy import sparse

@@ -1,4 +1,7 @@
-"""Descriptions of the score models of label sets: those that score_model="auto" tries, former ones, fitted ones."""
+"""Descriptions of the score models of label sets: those that score_model="auto" tries, former ones, fitted ones.
+
+Used by `base.py`, `classifier.py` and `comparison.py`.
+"""
 
 from ..._training._network import NetworkModel
 from ...score_models import Network, Trees

@@ -1,4 +1,7 @@
-"""The solver of a fit of label sets, by the score model and the loss."""
+"""The solver of a fit of label sets, by the score model and the loss.
+
+Used by `classifier.py`.
+"""
 
 from ...score_models import Network, Trees
 from .epochs import AdamTraining
