@@ -58,10 +58,10 @@ if TYPE_CHECKING:
 class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     """Multilabel classifier that predicts all labels of a sample together, by LP-SparseMAP.
 
-    A linear model, a network, trees or a classifier scores each label. Each edge of the label graph has a learned score, which counts if
-    both of its labels are predicted. Prediction is inference in the factor graph of these scores and of logical
-    constraints on the labels. The losses are differentiated through this inference, so network and edges are learned
-    jointly [1]_.
+    A linear model, a network, trees or a classifier scores each label. Each edge of the label graph has a learned
+    score, which counts if both of its labels are predicted. Prediction is inference in the factor graph of these scores
+    and of logical constraints on the labels. The losses are differentiated through this inference, so network and edges
+    are learned jointly [1]_.
 
     Parameters
     ----------
