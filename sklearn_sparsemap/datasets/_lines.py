@@ -1,4 +1,7 @@
-"""The lines of text files, plain or compressed by gzip, read piece by piece."""
+"""The lines of text files, plain or compressed by gzip, read piece by piece.
+
+Used by most files here.
+"""
 
 import codecs
 import gzip

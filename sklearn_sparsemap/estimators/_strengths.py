@@ -1,6 +1,6 @@
 """The strength of a penalty: the quantities that usual ones depend on, and the choice by the loss of held-out samples.
 
-Used by `estimators/_multilabel` and `estimators/_structured`.
+Used by `estimators/_multilabel`, `estimators/_structured` and `_decisions.py`.
 """
 
 from collections import namedtuple

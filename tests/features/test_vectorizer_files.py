@@ -237,7 +237,7 @@ MALFORMED = [
     ("tokens", at(COLUMNS, lambda a: a[::-1]), "column_ptr must be int64, and rise"),
     ("tokens", at(COLUMNS, lambda a: a.astype(np.int32)), "column_ptr must be int64, and rise"),
     ("tokens", at(COLUMNS, lambda a: a.astype(object)), "must be an array of numbers or text"),
-    ("tokens", without(FIRSTS), "the arrays are no TemplateVectorizer: KeyError"),
+    ("tokens", without(FIRSTS), "no TemplateVectorizer can be made of the arrays: KeyError"),
     ("tokens", of_tree(lambda tree: tree.pop("learned")), "not fitted"),
     ("tokens", of_tree(lambda tree: learned(tree)["values"][0].append("the")), "integers, each once"),
     ("tokens", of_tree(lambda tree: learned(tree)["values"][0].append(1.5)), "integers, each once"),

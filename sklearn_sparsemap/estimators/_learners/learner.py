@@ -1,6 +1,7 @@
 """The contract of learners, which train a model step by step under a monitor.
 
-Used by `distributed` and `estimators/_structured`.
+Used by `distributed`, `estimators`, `estimators/_structured`, `boosting.py`, `epochs.py`, `lbfgs.py` and
+`out_of_fold.py`.
 """
 
 from ..._core.ragged import RaggedArray
@@ -27,10 +28,13 @@ class Learner:
         Maximum number of steps, for progress messages.
     watches_loss : bool
         Whether the monitor may stop it because the loss of the training samples hardly decreases.
+    is_validated : bool
+        Whether the monitor scores each model on held-out samples, and stops by these scores. The monitor sets it.
     """
 
     columns = None
     watches_loss = True
+    is_validated = False
     unconverged = 0
     patience = 1.0
     step_name = "iteration"

@@ -1,4 +1,7 @@
-"""The strength of the penalty of `StructuredSparseMAPClassifier`: its default, and its choice on held-out samples."""
+"""The strength of the penalty of `StructuredSparseMAPClassifier`: its default, and its choice on held-out samples.
+
+Used by `classifier.py`.
+"""
 
 from functools import partial
 

@@ -1,4 +1,7 @@
-"""OnRows: a transformer of flat data, applied to the rows of all samples."""
+"""OnRows: a transformer of flat data, applied to the rows of all samples.
+
+Used by `out_of_fold_scores.py`.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.jit import in_python
 from ..._core.lanes import padded
 from ..._core.validation import check_positive
-from .._base import as_flag, solver_in_tensors
+from .._base import Structure, as_flag, solver_in_tensors
 from .._chain.sampling import draw_paths
 from .._chain.structure import LinearChain, count_transitions
 from .entering import ways_within
@@ -78,11 +78,12 @@ class SequenceBudget(LinearChain):
     """
 
     oracle = best_path_within
+    # The budget couples distant spans.
+    likely_spans = Structure.likely_spans
     entering = ways_within
     tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = marginals_within
     # A budget couples the steps, and its polytope is not that of the flow of a chain.
-    coupled_by = None
     polytope_solver = None
 
     def __init__(self, budget: float, state: int = 1, exactly: bool = False) -> None:
@@ -139,9 +140,6 @@ class SequenceBudget(LinearChain):
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
         return list(draw_paths(sample, n, rng, sample.dims[_OF_CHAIN:].tolist()))
-
-    def is_soon_exact(self, problems: Any) -> bool:
-        return False
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         parts = super().encode(structure, dims[:_OF_CHAIN])
