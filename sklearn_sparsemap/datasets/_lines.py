@@ -1,6 +1,6 @@
 """The lines of text files, plain or compressed by gzip, read piece by piece.
 
-Used by most files here.
+Used by `spans` and most files here.
 """
 
 import codecs

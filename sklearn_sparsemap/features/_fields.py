@@ -1,6 +1,6 @@
 """The distinct values of each field of tokens, and their 64-bit hashes.
 
-Used by `features/_arcs`, `features/_rows`, `features/_tokens`, `_base.py` and `_encoding.py`.
+Used by `features/_arcs`, `features/_rows`, `features/_tokens`, `features/_vectors`, `_base.py` and `_encoding.py`.
 """
 
 from collections.abc import Mapping, Sized

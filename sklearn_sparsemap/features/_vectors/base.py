@@ -1,4 +1,7 @@
-"""The common part of the transformers of word vectors: parameters, the table, and the places of windows."""
+"""The common part of the transformers of word vectors: parameters, the table, and the places of windows.
+
+Used by `word_clusters.py` and `word_vectors.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tables of word vectors, made from the forms in which people have them."""
+"""Tables of word vectors, made from the forms in which people have them.
+
+Used by `base.py`, `word_clusters.py` and `word_vectors.py`.
+"""
 
 from __future__ import annotations
 
