@@ -61,7 +61,7 @@ def structures(kind, loss, n=20):
     shapes = [x.shape[:-1] for x in X]
     X = RaggedArray.from_list([x.reshape(-1, x.shape[-1]) for x in X])
     X = RaggedArray(X.values, X.indptr, shapes=shapes)
-    return X, StructureTask(structure, X, structure.row_outputs or 1).learn(y, np.ones(n), loss)
+    return X, StructureTask(structure, X, structure.in_estimators.row_outputs or 1).learn(y, np.ones(n), loss)
 
 
 def label_sets(loss, known=False, single=False, n=40):

@@ -4,7 +4,7 @@ Its scores for its own training rows are too certain. So it is fitted to parts o
 others. On these scores a scale, a bias for each output and the additional scores of the structure are learned with the
 loss of the estimator. A fit to all rows then computes the scores of new samples.
 
-Used by `estimators/_structured`.
+Used by `estimators/_multilabel` and `estimators/_structured`.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """The samples of a fit of label sets in folds, and the choices on their held-out scores.
 
-Used by `comparison.py`, `linear.py`, `trees.py` and `trials.py`.
+Used by `comparison.py`, `linear.py`, `out_of_fold.py`, `trees.py` and `trials.py`.
 """
 
 import numpy as np

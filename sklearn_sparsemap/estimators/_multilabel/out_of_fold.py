@@ -1,4 +1,7 @@
-"""Any classifier as the score model of label sets, with scores of training samples by fits to other samples."""
+"""Any classifier as the score model of label sets, with scores of training samples by fits to other samples.
+
+Used by `solvers.py`.
+"""
 
 from sklearn.utils import check_random_state
 

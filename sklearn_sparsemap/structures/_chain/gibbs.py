@@ -8,7 +8,7 @@ one step: a number that underflows belongs to a state that is worse than another
 compensate. Otherwise only exact zeros may vanish: all factors must be above `SMALLEST`, so that the product of any
 three of them is a normal number.
 
-Used by `structures/_sequence_budget` and `structure.py`.
+Used by `structures/_sequence_budget`, `spans.py` and `structure.py`.
 """
 
 import numpy as np

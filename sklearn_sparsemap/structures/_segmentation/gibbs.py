@@ -1,6 +1,6 @@
 """Marginals of segmentations: the tables of `map.py` with log-sums instead of maxima, and then their derivatives.
 
-Used by `structure.py`.
+Used by `spans.py` and `structure.py`.
 """
 
 import numpy as np
