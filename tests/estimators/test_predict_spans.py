@@ -7,10 +7,12 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 from naive_spans import AllSequences, runs_in, spans_in
+from sklearn.linear_model import LogisticRegression
 
 from sklearn_sparsemap import GroupLassoPerceptron, StructuredSparseMAPClassifier
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.pipeline import make_structured_pipeline
+from sklearn_sparsemap.score_models import Network, Trees
 from sklearn_sparsemap.spans import Span, spans_from_labels, tokenize
 from sklearn_sparsemap.structures import Segmentation, SequenceBudget
 
@@ -224,6 +226,21 @@ def test_predicted_spans_are_listed_however_improbable():
     (predicted,) = [span for span in found if span.predicted]
     assert (predicted.start, predicted.stop, predicted.type) == (0, 60, "X")
     assert 0.0 < predicted.probability < 1e-30
+
+
+@pytest.mark.parametrize("score_model", ["linear", Network((8,), max_iter=3), Trees(max_iter=3), LogisticRegression()])
+@pytest.mark.parametrize("loss", ["crf", "sparsemap"])
+def test_spans_cover_each_step_as_often_as_its_labels(loss, score_model):
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(6, 3)) for _ in range(20)]
+    y = [["O" if value < 0 else "B-X" if i % 2 else "B-Y" for i, value in enumerate(x[:, 0])] for x in X]
+    model = StructuredSparseMAPClassifier("chain", loss=loss, score_model=score_model, random_state=0).fit(X, y)
+    outside = model.classes_.tolist().index("O")
+    for found, chances in zip(model.predict_spans(X, min_probability=1e-12), model.predict_proba(X)):
+        covered = np.zeros(6)
+        for span in found:
+            covered[span.start : span.stop] += span.probability
+        np.testing.assert_allclose(covered, 1.0 - chances[:, outside], atol=1e-9)
 
 
 @pytest.mark.parametrize(
