@@ -29,8 +29,8 @@ NAMES = {
     "features": """
         ArcTemplate ArcVectorizer DERIVED_FIELDS GrandparentTemplate GrandparentVectorizer InformationGainSelector
         OnRows OutOfFoldScores RowUnion SiblingTemplate SiblingVectorizer Template TemplateVectorizer
-        TokenDictVectorizer arc_templates chunking_templates dependency_templates grandparent_templates ner_templates ngrams
-        sentences_from_frame sibling_templates word_case word_digits word_punctuation word_shape
+        TokenDictVectorizer arc_templates chunking_templates dependency_templates grandparent_templates ner_templates
+        ngrams sentences_from_frame sibling_templates word_case word_digits word_punctuation word_shape
     """,
     "inference": """
         LPSparseMAPBatch LPSparseMAPResult MAPBatch MAPResult MarginalBatch MarginalResult SparseMAPBatch
@@ -64,7 +64,8 @@ NAMES = {
         ChainDisplay CoefficientPathDisplay ConformalCoverageDisplay ConvergenceDisplay ExplanationDisplay
         FactorGraphDisplay FeatureTableDisplay GroupOrderDisplay GroupPathDisplay HierarchyDisplay
         LabelCalibrationDisplay LabelConfusionDisplay LabelGraphDisplay LossCurveDisplay MatchingDisplay
-        MemoryCurveDisplay PartsDisplay RankingDisplay SegmentationDisplay SpansDisplay TransitionsDisplay TreeDisplay
+        MemoryCurveDisplay PartsDisplay RankingDisplay SegmentationDisplay SpansDisplay TransitionsDisplay
+        TreeDisplay
     """,
     "score_models": """
         Network Trees
