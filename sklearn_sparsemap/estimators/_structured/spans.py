@@ -7,6 +7,7 @@ import numpy as np
 
 from ..._core.offsets import ragged_indices
 from ..._core.spans import NAMED_SCHEMES
+from ..._core.tables import by_samples
 from ..._core.validation import check_positive, check_same_length, quoted
 from ...losses import LOSSES
 from ...spans import Span
@@ -26,6 +27,7 @@ def predict_spans(model, X, min_probability, tokens):
     is_number = isinstance(min_probability, Real) and not isinstance(min_probability, bool)
     if not is_number or not 0.0 <= min_probability <= 1.0:
         raise ValueError(f"min_probability must be a number between 0 and 1; got {min_probability!r}")
+    tokens = None if tokens is None else by_samples(tokens, X, "tokens")
     structure, X = model._check_predict(X)
     reader = _reader_of(model, structure)
     if tokens is not None:
