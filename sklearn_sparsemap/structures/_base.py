@@ -298,7 +298,7 @@ class Structure(HasContent):
         """
         raise ValueError(f"spans are those of LinearChain and Segmentation; got {self!r}")
 
-    def likely_spans(self, problems: Any, reader: Any, threshold: float, wanted: Any, n_jobs: int | None) -> Any:
+    def likely_spans(self, problems: Any, reader: Any, thresholds: Any, wanted: Any, n_jobs: int | None) -> Any:
         """List the spans that have at least some probability under the Gibbs distribution.
 
         Parameters
@@ -306,8 +306,8 @@ class Structure(HasContent):
         problems : Problems
         reader : object
             As `span_reader` returns it.
-        threshold : float
-            Smallest probability of a span.
+        thresholds : array of shape (n_problems,)
+            Smallest probability of a span of each problem.
         wanted : tuple of arrays (samples, starts, lasts, types)
             Spans that are listed whatever their probability: those of one structure for each problem.
         n_jobs : int or None

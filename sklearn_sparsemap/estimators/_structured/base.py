@@ -331,8 +331,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         X : as in `fit`
         min_probability : float, default=0.0
             Smallest probability of a span. Larger values take less time. With 0.0, the result has all predicted spans,
-            and all others of positive probability; for crf, under which each span has some, those of at least 1e-4.
-            Smaller values than this list more.
+            and all others of positive probability. For crf, under which each span has some, these are limited to those
+            of at least 1e-3, or of 1e-6 in sequences with at most 200 possible spans; positive values have no such
+            limit.
         tokens : sequence, default=None
             The tokens of each sample: words, or tokens with offsets, as `sklearn_sparsemap.spans.tokenize` or spaCy
             makes them. The spans then have a text and, if tokens have offsets, ``start_char`` and ``stop_char``.

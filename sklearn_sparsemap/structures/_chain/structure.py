@@ -111,8 +111,8 @@ class LinearChain(Structure):
     def span_reader(self, labels: Sequence[Any] | None, scheme: str | None) -> Any:
         return SpanReader(labels, scheme_of(labels) if scheme is None else scheme)
 
-    def likely_spans(self, problems: Any, reader: Any, threshold: float, wanted: Any, n_jobs: int | None) -> Any:
-        return likely_spans(problems, reader, threshold, wanted, n_jobs)
+    def likely_spans(self, problems: Any, reader: Any, thresholds: Any, wanted: Any, n_jobs: int | None) -> Any:
+        return likely_spans(problems, reader, thresholds, wanted, n_jobs)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n_steps = int(dims[0])

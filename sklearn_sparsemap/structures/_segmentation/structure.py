@@ -157,8 +157,8 @@ class Segmentation(Structure):
     def span_reader(self, labels: Sequence[Any] | None, scheme: str | None) -> Any:
         return BlockReader() if labels is None else RunReader(labels)
 
-    def likely_spans(self, problems: Any, reader: Any, threshold: float, wanted: Any, n_jobs: int | None) -> Any:
-        return likely_spans(problems, reader, threshold, wanted, n_jobs)
+    def likely_spans(self, problems: Any, reader: Any, thresholds: Any, wanted: Any, n_jobs: int | None) -> Any:
+        return likely_spans(problems, reader, thresholds, wanted, n_jobs)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, longest, m, by_spans, durations, transitions, start, end, is_open = (int(d) for d in dims)
