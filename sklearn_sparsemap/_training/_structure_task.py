@@ -328,7 +328,8 @@ class StructureTask(Task):
         return self.targets, new_memory(self.layout[1], _WARM_START_BYTES if remembers else 0)
 
     def batches(self, X, order, batch_size, gap):
-        begins, lengths = self.row_ptr[:-1], np.diff(self.row_ptr)
+        begins = self.row_ptr[:-1]
+        lengths = np.diff(self.row_ptr)
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
             if self.weights[chosen].any():
