@@ -122,6 +122,7 @@ RELATED = [
     [f"features.{name}" for name in ("ArcVectorizer", "ArcTemplate", "dependency_templates", "arc_templates")],
     [f"features.{name}" for name in ("TokenDictVectorizer", "OnRows", "RowUnion", "TemplateVectorizer")],
     ["features.OutOfFoldScores", "features.OnRows", "features.RowUnion", "StructuredSparseMAPClassifier"],
+    ["features.WordVectors", "features.WordClusters", "datasets.load_word_vectors", "features.RowUnion"],
     ["pipeline.StructuredPipeline", "pipeline.make_structured_pipeline", "StructuredSparseMAPClassifier"],
     ["features.TemplateVectorizer", "features.sentences_from_frame", "features.TokenDictVectorizer"],
     ["features.TemplateVectorizer", "datasets.load_conll", "metrics.span_f1_score"],
@@ -269,7 +270,7 @@ SECTIONS = ["../examples/learning", "../examples/label_sets", "../examples/infer
 # The order within a section: the easiest first.
 EXAMPLES = [
     *("plot_quickstart.py", "plot_parses.py", "plot_jigsaw.py", "plot_segments.py", "plot_recording.py"),
-    "plot_ranking.py",
+    *("plot_sensor_trees.py", "plot_ranking.py"),
     *("plot_predict_then_optimise.py", "plot_restored_picture.py", "plot_conformal_words.py", "plot_dag_orderings.py"),
     *("plot_multilabel.py", "plot_digit_attributes.py"),
     *("plot_alignment.py", "plot_solvers.py"),

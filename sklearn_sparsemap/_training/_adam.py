@@ -28,6 +28,7 @@ from .._core.jit import (
     FLOATS_32,
     FLOATS_32_OUT,
     FLOATS_OUT,
+    INTS,
     entry,
     kernel,
     readonly,
@@ -57,39 +58,47 @@ def _move_range(weights, gradient, first, second, rate, second_scale, alpha, sta
     move(weights[start:stop], gradient[start:stop], first[start:stop], second[start:stop], rate, second_scale, alpha)
 
 
-def _move_rows_range(weights, columns, residuals, first, second, rate, second_scale, alpha, start, stop):
-    """Update the weights of features `start` to `stop`, for a sparse batch.
+def _move_rows_range(weights, rows, columns, residuals, first, second, numbers, start, stop):
+    """Update the weights of rows `start` to `stop` of some features, for a sparse batch.
 
     Parameters
     ----------
     weights, first, second : arrays of shape (n_features, n_outputs)
         Weights and Adam's moments, which are updated.
+    rows : int array of shape (n_rows,)
+        The features whose weights are updated.
     columns : Rows
-        The features of the batch in CSC: for each feature its samples.
+        These features of the batch in CSC: for each feature its samples.
     residuals : array of shape (n_samples, n_outputs)
         Gradients with respect to the scores.
-    rate, second_scale, alpha, start, stop
+    numbers : (float, float, float)
+        `rate`, `second_scale` and `alpha`.
+    start, stop
         See the module.
     """
+    rate, second_scale, alpha = numbers
     gradient = np.empty(weights.shape[1])
-    for feature in range(start, stop):
+    for place in range(start, stop):
         gradient[:] = 0.0
-        for entry_ in range(columns.indptr[feature], columns.indptr[feature + 1]):
+        for entry_ in range(columns.indptr[place], columns.indptr[place + 1]):
             value = columns.data[entry_]
             residual = residuals[columns.indices[entry_]]
             for output in range(gradient.shape[0]):
                 gradient[output] += value * residual[output]
-        move(weights[feature], gradient, first[feature], second[feature], rate, second_scale, alpha)
+        row = rows[place]
+        move(weights[row], gradient, first[row], second[row], rate, second_scale, alpha)
 
 
-_NUMBERS = [types.float64] * 3 + [types.int64] * 2
+_RANGE = [types.int64] * 2
 # Functions by the type of the weights.
 _MOVE_RANGE = {
-    dtype: entry(types.void(out, floats, out, out, *_NUMBERS))(_move_range)
+    dtype: entry(types.void(out, floats, out, out, *[types.float64] * 3, *_RANGE))(_move_range)
     for dtype, floats, out in (("float64", FLOATS, FLOATS_OUT), ("float32", FLOATS_32, FLOATS_32_OUT))
 }
 _MOVE_ROWS_RANGE = {
-    dtype: entry(types.void(out, ROWS, floats, out, out, *_NUMBERS))(_move_rows_range)
+    dtype: entry(types.void(out, INTS, ROWS, floats, out, out, types.UniTuple(types.float64, 3), *_RANGE))(
+        _move_rows_range
+    )
     for dtype, floats, out in (("float64", FLOATS_2D, FLOATS_2D_OUT), ("float32", _FLOATS_2D_32, _FLOATS_2D_32_OUT))
 }
 
@@ -125,7 +134,8 @@ class Adam:
             The weights.
         gradients : list
             The gradient of each array, or ``(features, residuals)`` of a sparse batch. The latter means ``features.T @
-            residuals``, which is never stored.
+            residuals``, which is never stored. ``(features, residuals, rows)`` is the gradient of some rows of the
+            weights; the others, with their moments, do not change.
         rates, alphas : lists of float
             Learning rate of each array, and strength of its penalty ``alpha / 2 * |weights|^2``.
         n_jobs : int, default=None
@@ -139,22 +149,23 @@ class Adam:
         ):
             numbers = rate * scale, second_scale, float(alpha)
             if isinstance(gradient, tuple):
-                features, residuals = gradient
+                features, residuals, *given = gradient
+                rows = given[0] if given else np.arange(len(weights))
                 columns = features.tocsc()
                 flat = columns.data, columns.indices, columns.indptr
                 laid_out = Rows(*map(readonly, flat, (np.float64, np.int32, np.int64)))
-                parts = weights, laid_out, residuals, first, second
+                parts = weights, readonly(rows, np.int64), laid_out, residuals, first, second, numbers
                 kernel_ = _MOVE_ROWS_RANGE[weights.dtype.name]
                 costs = np.diff(columns.indptr) + 4.0
             else:
-                parts = weights.ravel(), gradient.ravel(), first.ravel(), second.ravel()
+                parts = weights.ravel(), gradient.ravel(), first.ravel(), second.ravel(), *numbers
                 kernel_ = _MOVE_RANGE[weights.dtype.name]
                 costs = np.ones(max(1, weights.size // 4096))
             n_blocks = len(costs)
-            size = len(parts[0])
+            size = len(parts[1])
 
-            def run(start, stop, kernel_=kernel_, parts=parts, numbers=numbers, n_blocks=n_blocks, size=size):
-                kernel_(*parts, *numbers, start * size // n_blocks, stop * size // n_blocks)
+            def run(start, stop, kernel_=kernel_, parts=parts, n_blocks=n_blocks, size=size):
+                kernel_(*parts, start * size // n_blocks, stop * size // n_blocks)
 
             if n_blocks == 1:
                 # A few microseconds, less than the division into ranges takes.

@@ -6,6 +6,7 @@ Used by `estimators`.
 from functools import partial
 
 import numpy as np
+from scipy import sparse
 
 from .._core.jit import readonly
 from .._core.threads import count_threads, interruptible
@@ -13,6 +14,7 @@ from ._adam import Adam
 from ._online.dense import UNCONVERGED
 from ._online.optimizer import OnlineOptimizer
 from ._online.rules import STEPS_OF_BATCHES
+from .score_models import used_columns
 
 # Number of weights from which on a step runs in another thread. That takes 40 us, as long as a copy of these weights.
 _MANY_WEIGHTS = 2**14
@@ -72,7 +74,7 @@ class MinibatchOptimizer(GradientSteps):
         self.rng = rng
         self.unconverged = 0
 
-    def configure(self, *, rates, alphas, batch_size, n_jobs, dropout=0.0):
+    def configure(self, *, rates, alphas, batch_size, n_jobs, dropout=0.0, by_presence=False):
         """Set options that can change between epochs.
 
         Parameters
@@ -83,13 +85,16 @@ class MinibatchOptimizer(GradientSteps):
         n_jobs : int or None
         dropout : float
             Fraction of the hidden units that are dropped.
+        by_presence : bool, default=False
+            Whether the weights of a feature change only in mini-batches in which it is not zero. Then rare features
+            keep their weights in other steps, and steps for many sparse features take far less time.
         """
         if not all(array.flags.writeable for array in self.network.arrays):
             # Arrays loaded from a memory map are read-only.
             self.network = self.network.copy()
             self.rule = self.rule.copy()
         self.rates, self.alphas, self.batch_size = rates, alphas, batch_size
-        self.n_jobs, self.dropout = n_jobs, dropout
+        self.n_jobs, self.dropout, self.by_presence = n_jobs, dropout, by_presence
 
     @property
     def n_steps(self):
@@ -127,6 +132,8 @@ class MinibatchOptimizer(GradientSteps):
         # Intercepts are not penalised.
         alphas = [self.alphas[0]] * n_layers + [0.0] * n_layers + [self.alphas[1]]
         self.unconverged += n_inexact
+        if self.by_presence:
+            gradients[0] = _of_present(inputs[0][0], gradients[0])
         self._step(gradients, rates, alphas, count_threads(self.n_jobs))
 
     def _step(self, *arguments):
@@ -139,6 +146,26 @@ class MinibatchOptimizer(GradientSteps):
         rule.step(network.arrays, *arguments)
         # No handler runs within this call.
         vars(self).update(network=network, rule=rule)
+
+
+def _of_present(X, gradient):
+    """Return the gradient of the weights of the features of a mini-batch that are not zero, as `Adam.step` takes it.
+
+    Parameters
+    ----------
+    X : array or CSR of shape (n_rows, n_features)
+    gradient : array, or (X, residuals)
+        The gradient of the weights of all features.
+    """
+    if isinstance(gradient, tuple):
+        used, columns = used_columns(X)
+        return columns, gradient[1], used
+    is_present = X.any(axis=0)
+    if is_present.all():
+        return gradient
+    used = np.flatnonzero(is_present)
+    # The gradient is its product with the identity.
+    return sparse.eye_array(len(used), format="csr"), np.ascontiguousarray(gradient[used]), used
 
 
 class LinearMinibatchOptimizer(GradientSteps, OnlineOptimizer):

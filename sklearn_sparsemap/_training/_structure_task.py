@@ -84,7 +84,8 @@ def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targ
             for j in range(residual.shape[0]):
                 residual[j] *= weight
             own[0] += weight * loss
-            own[1] += is_inexact(loss, gap)
+            # Only the excess over the accepted gap counts.
+            own[1] += is_inexact(loss, max(0.0, gap - form.temperature * tol))
 
 
 # The samples of a mini-batch: their indices; sample k has the scores from score_ptr[k] to score_ptr[k + 1]; range r has
@@ -458,6 +459,11 @@ class StructureTask(Task):
         results = sparsemap(self.structure, list(self.in_shapes(scores)), n_jobs=n_jobs, **given)
         found = [list(zip(result.structures, result.weights.tolist())) for result in results]
         return found, results.gap, results.objective
+
+    def likely_spans(self, scores, additional, reader, threshold, wanted, n_jobs):
+        """List the spans of at least some probability; see `Structure.likely_spans`."""
+        problems = self._problems(scores, additional)
+        return self.structure.likely_spans(problems, reader, threshold, wanted, n_jobs)
 
     def log_partitions(self, scores, additional, n_jobs):
         return marginal_problems(self.structure, self._problems(scores, additional), n_jobs=n_jobs)[1]

@@ -117,14 +117,15 @@ class TreesModel(ScoreModel):
     def check(self):
         """Raise ValueError unless the arrays describe trees whose paths end within the arrays."""
         ints = self.feature, self.children, self.roots
-        floats = self.threshold, self.values, self.base, self.additional
+        floats = self.threshold, self.values, self.base
         axes = [np.ndim(array) for array in (*ints, *floats)]
-        if not all(isinstance(array, np.ndarray) for array in (*ints, *floats)) or axes != [1, 2, 1, 1, 2, 1, 1]:
+        if not all(isinstance(array, np.ndarray) for array in (*ints, *floats)) or axes != [1, 2, 1, 1, 2, 1]:
             raise ValueError("the arrays of trees have the wrong number of axes")
         if any(array.dtype.kind != "i" for array in ints) or any(array.dtype != np.float64 for array in floats):
             raise ValueError("the arrays of trees must be integers, and values must be float64")
         if not isinstance(self.n_features, int | np.integer) or isinstance(self.n_features, bool):
             raise ValueError(f"the number of features of trees must be an int; got {self.n_features!r}")
+        self.sizes  # noqa: B018, checks the additional scores
         n_nodes = len(self.feature)
         n_leaves = len(self.values)
         if self.threshold.shape != (n_nodes,) or self.children.shape != (n_nodes, 2):
@@ -147,14 +148,19 @@ class TreesModel(ScoreModel):
             or (self.roots >= n_nodes).any()
         ):
             raise ValueError("the nodes of trees refer to nodes, leaves or features that do not exist; fit again")
-        if not all(np.isfinite(array).all() for array in (self.threshold, self.values, self.base, self.additional)):
+        if not all(np.isfinite(array).all() for array in floats):
             raise ValueError("thresholds and values of trees must be finite; fit again")
 
     @property
     def sizes(self):
         if np.ndim(self.additional) != 1:
-            raise ValueError(f"additional scores must have one axis; got shape {np.shape(self.additional)}")
+            raise ValueError(f"additional scores of trees must have one axis; got shape {np.shape(self.additional)}")
         return int(self.n_features), len(self.base), len(self.additional)
+
+    @property
+    def arrays(self):
+        """Thresholds, values of leaves, base, additional scores."""
+        return [self.threshold, self.values, self.base, self.additional]
 
     @property
     def dtype(self):
@@ -229,6 +235,11 @@ class RegressorsModel(ScoreModel):
     def sizes(self):
         return self.n_features, len(self.base), len(self.additional)
 
+    @property
+    def arrays(self):
+        """Base, additional scores."""
+        return [self.base, self.additional]
+
     def copy(self):
         # Fitted regressors do not change.
         arrays = self.base.copy(), self.additional.copy()
@@ -259,6 +270,17 @@ def trees_of(regressor):
     if isinstance(regressor, BaseDecisionTree):
         return [regressor]
     return regressor.estimators_ if isinstance(regressor, RandomForestRegressor | ExtraTreesRegressor) else None
+
+
+def trees_by_output(regressor):
+    """Return a tree for each output of a fitted `MultiOutputRegressor` of trees, or None if it is something else."""
+    from sklearn.multioutput import MultiOutputRegressor
+    from sklearn.tree import BaseDecisionTree
+
+    if not isinstance(regressor, MultiOutputRegressor):
+        return None
+    found = regressor.estimators_
+    return found if all(isinstance(tree, BaseDecisionTree) for tree in found) else None
 
 
 def own_tree(tree, factor, values=None):

@@ -2,8 +2,7 @@
 
 Each other model has a file of its own, such as `_network.py`.
 
-Used by `_training/_group_lasso`, `_training/_online`, `estimators`, `_classifier_model.py`, `_columns.py`, `_data.py`,
-`_network.py`, `_objective.py` and `_trees.py`.
+Used by `_training/_group_lasso`, `_training/_online`, `estimators` and most files here.
 """
 
 from copy import copy

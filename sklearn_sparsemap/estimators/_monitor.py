@@ -182,6 +182,7 @@ class Monitor:
         """Run a learner; all scores so far count in the comparison, but only its models are kept."""
         self.learner, self._best_model, self._without_improvement = learner, None, 0
         self._n_before = len(self.losses)
+        learner.is_validated = self.validate is not None
         commit_if(self.estimator, lambda: learner.has_started and not self.diverged, partial(learner.keep, self))
         self.message = learner.run(self.on_iteration)
 

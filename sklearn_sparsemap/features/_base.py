@@ -1,6 +1,6 @@
 """The common part of the vectorizers: parameters, names of columns, and the two modes.
 
-Used by `features/_arcs`, `features/_rows`, `features/_tokens` and `features/_triples`.
+Used by `features/_arcs`, `features/_rows`, `features/_tokens`, `features/_triples` and `features/_vectors`.
 """
 
 from __future__ import annotations

@@ -8,12 +8,10 @@ from typing import Literal
 import numpy as np
 
 from .._core.annotations import Any, Sequence
-from .._core.spans import SCHEMES, split_label
+from .._core.spans import SCHEMES, SpanReader, write_spans
 from .._core.validation import check_choice, quoted
 from ._flatten import flatten, flatten_pair, known_steps, weighted_mean
 
-_PREFIXES = "OBIES"  # the prefixes that conlleval reads, by their codes
-_OUTSIDE, _BEGIN, _INSIDE, _END, _SINGLE = range(5)
 _OVERALL = "overall"  # row of a table for all types
 _SCHEME_NAMES = (None, *SCHEMES)
 
@@ -240,9 +238,9 @@ def convert_spans(
     check_choice("target", target, tuple(SCHEMES))
     flat, lengths = flatten(y, "y")
     first = np.cumsum(lengths) - lengths
-    parsed = _parse_labels([flat], source)
-    starts, ends, of_span = _spans(flat, lengths, parsed, source)
-    types = parsed[-1]
+    reader, (codes,) = _read([flat], source)
+    starts, ends, of_span = reader.find(codes, lengths)
+    types = reader.names
     begun, ended = (np.bincount(steps, minlength=len(flat) + 1) for steps in (starts, ends + 1))
     is_outside = np.array([label == "O" for label in flat], bool)
     wrong = np.flatnonzero(~is_outside & (np.cumsum(begun - ended)[:-1] == 0))
@@ -252,15 +250,8 @@ def convert_spans(
             f"y[{i}] has the label {quoted(flat[wrong[0]])} in step {int(wrong[0] - first[i])}, which is part of no "
             f"span in the scheme {source!r}; correct it, or pass source=None to read it as conlleval does"
         )
-    touches = (ends[:-1] + 1 == starts[1:]) & (of_span[:-1] == of_span[1:]) & ~np.isin(starts[1:], first)
-    before = np.concatenate([[False], touches])
-    after = np.concatenate([touches, [False]])
-    converted = ["O"] * len(flat)
-    for span in zip(starts.tolist(), ends.tolist(), of_span.tolist(), before.tolist(), after.tolist()):
-        start, end, code, *sides = span
-        suffix = f"-{types[code]}" if types[code] else ""
-        letters = SCHEMES[target].letters(end + 1 - start, *sides)
-        converted[start : end + 1] = [letter + suffix for letter in letters]
+    names = [types[code] for code in of_span.tolist()]
+    converted = write_spans(len(flat), starts.tolist(), ends.tolist(), names, target, first.tolist())
     return [converted[start : start + n] for start, n in zip(first.tolist(), lengths.tolist())]
 
 
@@ -271,10 +262,10 @@ def _count_spans(y_true, y_pred, labels, scheme):
     known = known_steps(true, pred, lengths)
     if known is not None:
         true, pred = (["O" if label is None else label for label in labels] for labels in (true, pred))
-    parsed = _parse_labels([true, pred], scheme)
-    types = parsed[-1]
-    true_starts, true_ends, true_types = _known_spans(_spans(true, lengths, parsed, scheme), known, lengths)
-    pred_starts, pred_ends, pred_types = _known_spans(_spans(pred, lengths, parsed, scheme), known, lengths)
+    reader, (true, pred) = _read([true, pred], scheme)
+    types = reader.names
+    true_starts, true_ends, true_types = _known_spans(reader.find(true, lengths), known, lengths)
+    pred_starts, pred_ends, pred_types = _known_spans(reader.find(pred, lengths), known, lengths)
     # Spans of one sequence have different starts, so the start identifies a span.
     _, i, j = np.intersect1d(true_starts, pred_starts, assume_unique=True, return_indices=True)
     is_correct = (true_ends[i] == pred_ends[j]) & (true_types[i] == pred_types[j])
@@ -302,74 +293,19 @@ def _known_spans(spans, known, lengths):
     return tuple(own[kept] for own in spans)
 
 
-def _spans(flat, lengths, parsed, scheme):
-    """Find the spans in flat labels; return their first positions, last positions and types."""
-    index, prefixes, types, _ = parsed
-    n = len(flat)
-    numbers = np.fromiter(map(index.__getitem__, flat), dtype=np.int64, count=n)
-    prefixes = prefixes[numbers]
-    types = types[numbers]
-    is_first = np.zeros(n, bool)
-    is_first[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
-    before = np.full(n, _OUTSIDE)
-    same = np.zeros(n, bool)
-    before[1:] = prefixes[:-1]
-    same[1:] = types[1:] == types[:-1]
-    if scheme is None:
-        is_new = is_first | ~same | (prefixes == _BEGIN) | (prefixes == _SINGLE)
-        is_new |= (before == _OUTSIDE) | (before == _END) | (before == _SINGLE)
-        is_inside = prefixes != _OUTSIDE
-        starts = np.flatnonzero(is_new & is_inside)
-        goes_on = is_inside & ~is_new
-    else:
-        rules = SCHEMES[scheme]
-        before[is_first], same[is_first] = _OUTSIDE, False
-        pairs = before, prefixes, same.astype(np.int64)
-        starts = np.flatnonzero(rules.table("starts")[pairs])
-        goes_on = rules.table("continues")[pairs]
-    # A span ends before the next label that does not continue it.
-    breaks = np.append(np.flatnonzero(~goes_on), n)
-    ends = breaks[np.searchsorted(breaks, starts, side="right")] - 1
-    if scheme is not None:
-        # The label after the last one of a sequence is outside.
-        last = ends == n - 1
-        after = np.where(last, 0, ends + 1)
-        last |= is_first[after] if n else False
-        is_end = rules.table("ends")[
-            prefixes[ends], np.where(last, _OUTSIDE, prefixes[after]), np.where(last, 0, types[ends] == types[after])
-        ]
-        starts, ends = starts[is_end], ends[is_end]
-    return starts, ends, types[starts]
-
-
-def _parse_labels(sequences, scheme):
-    """Number the distinct labels; return a dict of these numbers, the prefixes, the codes of types, and the types."""
-    letters = _PREFIXES if scheme is None else SCHEMES[scheme].prefixes
-    index = {}
-    prefixes = []
-    codes = []
-    types = {}
+def _read(sequences, scheme):
+    """Return a `SpanReader` of flat label sequences, and their labels as numbers."""
     try:
-        distinct = dict.fromkeys(chain(*sequences))
+        distinct = list(dict.fromkeys(chain(*sequences)))
     except TypeError:
-        # A list or another unhashable object, which the check below names.
-        distinct = chain(*sequences)
-    for label in distinct:
-        if not isinstance(label, str):
-            raise ValueError(f"labels of spans must be strings such as 'B-NP' or 'O'; got {label!r}")
-        split = split_label(label, letters)
-        if split is None:
-            of_scheme = "" if scheme is None else f" of the scheme {scheme!r}"
-            raise ValueError(
-                f"cannot read the label {quoted(label)} as part of a span{of_scheme}: labels are 'O' or one of "
-                f"{', '.join(letters[1:])} followed by '-' and a type, such as 'I-NP'; score other labels by "
-                "flat_accuracy_score"
-            )
-        index[label] = len(index)
-        prefixes.append(split[0])
-        # The type of an outside label has no effect, because it starts no span.
-        codes.append(types.setdefault(split[1], len(types)))
-    return index, np.array(prefixes, dtype=np.int64), np.array(codes, dtype=np.int64), list(types)
+        # A list or another unhashable object, which the reader names.
+        distinct = list(chain(*sequences))
+    try:
+        reader = SpanReader(distinct, scheme)
+    except ValueError as error:
+        raise ValueError(f"{error}; score other labels by flat_accuracy_score") from None
+    index = {label: number for number, label in enumerate(distinct)}
+    return reader, [np.fromiter(map(index.__getitem__, flat), dtype=np.int64, count=len(flat)) for flat in sequences]
 
 
 def _precision_recall_f1(counts):

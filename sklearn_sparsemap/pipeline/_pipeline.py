@@ -134,6 +134,7 @@ class StructuredPipeline(ArraysMixin, DocLinkMixin, PickleMixin, Pipeline):
     decision_function = _checked_by_the_last_step("decision_function")
     predict_structures = _handed_through("predict_structures", "Find the few structures of each sample.")
     predict_marginals = _handed_through("predict_marginals", "Compute the probability of each label, or part.")
+    predict_spans = _handed_through("predict_spans", "Find the spans of each sample, with their probabilities.")
     predict_n_best = _handed_through("predict_n_best", "Find the best structures of each sample, with their scores.")
     log_likelihood = _handed_through("log_likelihood", "Compute the log-probability of structures under Gibbs.")
     sample = _handed_through("sample", "Draw structures from the Gibbs distribution.")

@@ -17,6 +17,7 @@ from ._selection.group_order import GroupOrderDisplay
 from ._structures.matching import MatchingDisplay
 from ._structures.parts import PartsDisplay
 from ._structures.sequences import ChainDisplay, RankingDisplay, SegmentationDisplay
+from ._structures.spans import SpansDisplay
 from ._structures.tree import TreeDisplay
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "PartsDisplay",
     "RankingDisplay",
     "SegmentationDisplay",
+    "SpansDisplay",
     "TransitionsDisplay",
     "TreeDisplay",
 ]

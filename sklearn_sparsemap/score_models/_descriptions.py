@@ -97,13 +97,15 @@ class Trees(_Description):
     """Scores by boosted regression trees, for a Fenchel-Young loss of structures.
 
     Each round fits one regressor with an output for each score of a row to gold structures minus marginals, the
-    negative gradient of the loss ([1]_, [2]_). The additional scores of the structure are learned between rounds. Trees
-    do not depend on the units of the features.
+    negative gradient of the loss ([1]_, [2]_). Leaves take a Newton step for each output. The additional scores of the
+    structure are learned in the same rounds. Trees learn thresholds and interactions of features, and do not depend on
+    their units. They compare features as float32, as all trees of scikit-learn.
 
     Parameters
     ----------
     max_iter : int, default=200
-        Maximum number of rounds. Held-out samples choose the number of rounds.
+        Maximum number of rounds. Held-out samples choose the number of rounds, and all samples are learned from then.
+        With ``early_stopping=True`` or validation samples, their `score` stops the rounds instead.
     learning_rate : float, default=0.1
         Factor of the step of each round. Smaller values need more rounds.
     max_depth : int or None, default=6
@@ -111,8 +113,10 @@ class Trees(_Description):
     min_samples_leaf : int, default=5
         Minimum number of rows in a leaf. Larger values regularise more.
     estimator : regressor, default=None
-        A regressor of scikit-learn with several outputs, of which a clone is fitted in each round. Default: a
-        `DecisionTreeRegressor` with the above parameters.
+        A regressor of scikit-learn with several outputs, of which a clone is fitted in each round. Its predictions are
+        multiplied by the step that minimises the loss, unless it is a tree or a forest, whose leaves take steps of
+        their own. `to_arrays` stores trees and forests only. Default: a `DecisionTreeRegressor` with the above
+        parameters, whose nodes compare three in ten features, at least 10, drawn anew for each node.
 
     See Also
     --------
@@ -123,6 +127,20 @@ class Trees(_Description):
     .. [1] Dietterich, Ashenfelter and Bulatov. Training Conditional Random Fields via Gradient Tree Boosting. ICML
        2004.
     .. [2] Blondel, Martins and Niculae. Learning with Fenchel-Young Losses. JMLR 2020.
+
+    Examples
+    --------
+    Labels that depend on an interaction of two features, one of which is in other units:
+
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import StructuredSparseMAPClassifier
+    >>> from sklearn_sparsemap.score_models import Trees
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(200, 2)) * [1, 1e6]
+    >>> y = (X[:, 0] > 0.2) != (X[:, 1] > 0)
+    >>> trees = Trees(max_depth=3, max_iter=50)
+    >>> model = StructuredSparseMAPClassifier(score_model=trees, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
     """
 
     _parameter_constraints = {

@@ -332,6 +332,40 @@ class Structure(HasContent):
         """Draw `n` structures of a batch of one from the Gibbs distribution; None to use the marginal oracle."""
         return None
 
+    def span_reader(self, labels: Sequence[Any] | None, scheme: str | None) -> Any:
+        """Return the reader of the spans of structures, `_core/spans.py`; raise ValueError if they have none.
+
+        Parameters
+        ----------
+        labels : list
+            The labels, by their numbers; None for structures that are not `labelled`.
+        scheme : str or None
+            The scheme of the labels, if it is known.
+        """
+        raise ValueError(f"spans are those of LinearChain and Segmentation; got {self!r}")
+
+    def likely_spans(self, problems: Any, reader: Any, threshold: float, wanted: Any, n_jobs: int | None) -> Any:
+        """List the spans that have at least some probability under the Gibbs distribution.
+
+        Parameters
+        ----------
+        problems : Problems
+        reader : object
+            As `span_reader` returns it.
+        threshold : float
+            Smallest probability of a span.
+        wanted : tuple of arrays (samples, starts, lasts, types)
+            Spans that are listed whatever their probability: those of one structure for each problem.
+        n_jobs : int or None
+
+        Returns
+        -------
+        rows : int array of shape (n_spans, 5)
+            Problem, first step, last step, type, and 1 if the span is wanted, else 0.
+        probabilities : array of shape (n_spans,)
+        """
+        raise ValueError(f"probabilities of spans are not available for {self!r} with loss='crf'; use loss='sparsemap'")
+
     def forbidden_by(self, known: Sequence[Any], shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
         """Return a mask of the parts, in the shape of the scores, that contradict a partially known structure.
 

@@ -182,7 +182,16 @@ from sklearn_sparsemap.estimators._multilabel.decisions import (
     expected_cuts,
     threshold_scores,
 )
-import sklearn_sparsemap.estimators._multilabel.solvers as multilabel_solvers
+from sklearn_sparsemap.estimators._multilabel.decisions import ObservedLabelSets
+
+# The comparison of score models of label sets, with given losses.
+import sklearn_sparsemap.estimators._multilabel.comparison as multilabel_comparison
+import sklearn_sparsemap.estimators._multilabel.trials as multilabel_trials
+import sklearn_sparsemap._training._trees as boosting_trees
+
+# L-BFGS, against other optimisers, and networks, whose gradients are compared with differences.
+from sklearn_sparsemap.estimators._learners.lbfgs import LBFGSLearner
+from sklearn_sparsemap._training._network import NetworkModel
 
 # A classifier as a score model: its objective against differences, and its learner against SciPy's optimisers.
 from sklearn_sparsemap.estimators._learners.out_of_fold import (

@@ -45,7 +45,7 @@ def make_task(kind, loss, seed=0, n=12, temperature=0.7):
     return StructureTask(structure, X, N_LABELS).learn(gold, weights, loss, temperature), X
 
 
-def naive_boosting(trees, task, X, base, additional, alpha, seeds):
+def naive_boosting(trees, task, X, base, additional, alpha, seeds, n_columns=10):
     """Boost a task by trees of scikit-learn.
 
     Parameters
@@ -58,6 +58,8 @@ def naive_boosting(trees, task, X, base, additional, alpha, seeds):
     alpha : float
     seeds : sequence of int
         The seed of the tree of each round.
+    n_columns : int
+        Maximum number of columns that a node compares.
 
     Returns
     -------
@@ -85,12 +87,15 @@ def naive_boosting(trees, task, X, base, additional, alpha, seeds):
     def gradient():
         loss, residuals, joined, _ = task.loss_gradient(predict(X), additional, 1)
         losses.append(loss / total + 0.5 * alpha * np.sum(additional**2))
-        return loss, residuals / row_weights[:, None], joined / total + alpha * additional
+        return residuals / row_weights[:, None], joined / total + alpha * additional
 
     for seed in seeds:
-        _, residuals, slope = gradient()
+        residuals, slope = gradient()
         tree = DecisionTreeRegressor(
-            max_depth=trees.max_depth, min_samples_leaf=trees.min_samples_leaf, random_state=seed
+            max_depth=trees.max_depth,
+            min_samples_leaf=trees.min_samples_leaf,
+            max_features=min(X.shape[1], n_columns),
+            random_state=seed,
         ).fit(X, -residuals, sample_weight=row_weights)
         leaves = tree.apply(X.astype(np.float32))
         values = {}

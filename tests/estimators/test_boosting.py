@@ -49,6 +49,7 @@ def boosted(task, X, n_rounds, trees=None, **options):
 def test_boosting_equals_a_plain_loop(kind, loss, monkeypatch):
     # Rough inference depends on rounding.
     replace(monkeypatch, "estimators", "_ROUGH", 0.0)
+    replace(monkeypatch, "estimators", "_LEAST_COLUMNS", 2)
     task, X = make_task(kind, loss)
     booster = booster_of(task, X.values)
     losses = [booster.loss]
@@ -59,7 +60,7 @@ def test_boosting_equals_a_plain_loop(kind, loss, monkeypatch):
         losses.append(booster.loss)
     # Each round draws one seed.
     seeds = [seeds.randint(2**31 - 1) for _ in range(5)]
-    predict, additional, wanted = naive_boosting(booster.trees, task.copy(), X.values, *start, 0.01, seeds)
+    predict, additional, wanted = naive_boosting(booster.trees, task.copy(), X.values, *start, 0.01, seeds, 2)
     assert_allclose(losses, wanted, rtol=1e-9, atol=1e-12)
     model = booster.model()
     assert isinstance(model, TreesModel)
@@ -68,11 +69,13 @@ def test_boosting_equals_a_plain_loop(kind, loss, monkeypatch):
     assert_allclose(model.scores(rows), predict(rows), rtol=0, atol=accuracy)
     assert_array_equal(model.scores(X.values), booster.scores)
     assert_allclose(model.additional, additional, rtol=0, atol=1e-8)
-    assert losses[-1] < 0.9 * losses[0]
+    # The gold structures are the best ones of the perceptron's zero scores only by chance.
+    assert losses[-1] < 0.9 * losses[0] or loss == "perceptron"
 
 
 @pytest.mark.parametrize(("kind", "loss"), TASKS)
-def test_results_depend_on_the_seed_alone(kind, loss):
+def test_results_depend_on_the_seed_alone(kind, loss, monkeypatch):
+    replace(monkeypatch, "estimators", "_LEAST_COLUMNS", 2)
     task, X = make_task(kind, loss, n=30)
     models = [boosted(task, X.values, 4, n_jobs=n_jobs, seed=seed).model() for n_jobs, seed in [(1, 0), (2, 0), (1, 1)]]
     assert_array_equal(models[0].values, models[1].values)

@@ -270,6 +270,17 @@ def test_samples_with_unknown_labels_are_learned_by_upper_bounds():
         assert objective.loss_gradient(vector + 1e-3 * rng.normal(size=len(vector)))[0] >= value - 1e-4
 
 
+@pytest.mark.parametrize("loss", ["sparsemap", "hinge", "crf"])
+@pytest.mark.parametrize("single", [False, True])
+def test_label_sets_have_a_learner(loss, single):
+    X, task = label_sets(loss, single=single)
+    scores, model = fit_out_of_fold(GaussianNB(), estimator(), task, X, np.random.RandomState(0))
+    own = learner(task, scores, model)
+    own.run(never)
+    start = task.loss_gradient(scores.copy(), np.zeros(task.n_additional), None)[0] / task.weights.sum()
+    assert own.losses[-1] < start and own.model().scale > 0.0
+
+
 def test_training_can_be_stopped_and_reports_what_it_does(capsys):
     X, task = sequences("crf")
     scores, model = fit_out_of_fold(GaussianNB(), estimator(verbose=1), task, X, np.random.RandomState(0))

@@ -1,6 +1,8 @@
 """Score models that are not linear, under every structure and loss. Another kind of score model is a row of `MODELS`.
 
-A model "streams" if `partial_fit` can train it.
+A model "streams" if `partial_fit` can train it. It is "random" if it depends on `random_state`. "files" can hold it,
+and it keeps the type of "narrow" features. A classifier learns no "rankings", whose parts are numbers. A model "fits
+lines" if it learns linear scores from few samples.
 """
 
 import pickle
@@ -16,19 +18,24 @@ from samples import KINDS, graph_of, make_chains, make_data, make_rings
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.losses import LOSSES
-from sklearn_sparsemap.score_models import Network
+from sklearn_sparsemap.score_models import Network, Trees
 from sklearn_sparsemap.structures import Segmentation, SequenceBudget
 
+_NETWORK = {"streams", "random", "files", "narrow", "rankings", "fits lines"}
 # Each kind of score model: a description, and what it can do beyond the contract.
 MODELS = {
-    "network": (Network((16,), dropout=0.1, eta0=0.01, batch_size=8, max_iter=40), {"streams"}),
-    "two layers": (Network((16, 8), dropout=0.0, eta0=0.01, batch_size=8, max_iter=40), {"streams"}),
+    "network": (Network((16,), dropout=0.1, eta0=0.01, batch_size=8, max_iter=40), _NETWORK),
+    "two layers": (Network((16, 8), dropout=0.0, eta0=0.01, batch_size=8, max_iter=40), _NETWORK),
+    "trees": (Trees(learning_rate=0.3, min_samples_leaf=2, max_iter=40), {"random", "files", "rankings"}),
+    "classifier": (LogisticRegression(), {"fits lines"}),
+    "regressor": (Ridge(), {"rankings", "fits lines"}),
 }
 NAMES = pytest.mark.parametrize("name", MODELS)
 
@@ -82,19 +89,31 @@ def flat(found):
 def test_every_loss_learns_every_structure(name, kind, loss):
     X, y = data_of(kind)
     model = new_model(name, kind, loss)
+    if kind == "ranking" and "rankings" not in MODELS[name][1] and have_loss(kind, loss):
+        with pytest.raises(ValueError, match="pass a regressor"):
+            model.fit(X, y)
+        return
     if not have_loss(kind, loss):
         with pytest.raises(ValueError, match=r"#P-complete|no way is known|factor graphs"):
             model.fit(X, y)
         return
     fitted(model, X, y)
-    least = 0.6 if loss == "perceptron" or kind not in ("labels", *KINDS) else 0.8
+    is_high = kind in ("labels", *KINDS) and loss != "perceptron" and MODELS[name][1] is _NETWORK
+    least = 0.8 if is_high else 0.6
+    if "fits lines" not in MODELS[name][1]:
+        least -= 0.3
     assert model.score(*data_of(kind, 1)) > least
-    assert model.n_iter_ == len(model.loss_curve_) and model.loss_curve_[-1] < model.loss_curve_[0]
+    assert model.n_iter_ == len(model.loss_curve_)
+    # The loss of the perceptron is small at small scores, too, with which trees begin.
+    is_small = loss == "perceptron" and name == "trees"
+    assert model.n_iter_ == 1 or model.loss_curve_[-1] < model.loss_curve_[0] or is_small
 
 
 @pytest.mark.parametrize("kind", STRUCTURES)
 @NAMES
 def test_outputs_agree(name, kind):
+    if kind == "ranking" and "rankings" not in MODELS[name][1]:
+        return
     X, y = data_of(kind)
     model = fitted(new_model(name, kind), X, y)
     X = X[:6]
@@ -196,7 +215,8 @@ def test_unknown_labels(name, loss):
     rng = np.random.default_rng(0)
     partly = [[None if rng.random() < 0.3 else label for label in own.tolist()] for own in y]
     partly[0][0] = "x"
-    assert fitted(new_model(name, loss=loss), X, partly).score(*data_of("chain", 1)) > 0.8
+    least = 0.8 if "fits lines" in MODELS[name][1] else 0.6
+    assert fitted(new_model(name, loss=loss), X, partly).score(*data_of("chain", 1)) > least
 
 
 @NAMES
@@ -217,15 +237,19 @@ def test_copies(name):
     assert not hasattr(clone(model), "classes_")
     with pytest.raises(NotFittedError):
         _ = clone(model).score_model_
-    for copy in (
-        pickle.loads(pickle.dumps(model)),
-        StructuredSparseMAPClassifier.from_arrays(model.to_arrays()),
-        fitted(clone(model), X, y),
-    ):
+    copies = [pickle.loads(pickle.dumps(model)), fitted(clone(model), X, y)]
+    if "files" in MODELS[name][1]:
+        copies.append(StructuredSparseMAPClassifier.from_arrays(model.to_arrays()))
+    else:
+        with pytest.raises(ValueError, match="pickle"):
+            model.to_arrays()
+    for copy in copies:
         assert_array_equal(np.concatenate(copy.decision_function(X)), scores)
         assert copy.get_params().keys() == model.get_params().keys()
     again = clone(model).set_params(random_state=1)
-    assert not np.array_equal(np.concatenate(fitted(again, X, y).decision_function(X)), scores)
+    assert "random" not in MODELS[name][1] or not np.array_equal(
+        np.concatenate(fitted(again, X, y).decision_function(X)), scores
+    )
 
 
 @NAMES
@@ -241,15 +265,21 @@ def test_types_and_forms_of_features(name):
     X, y = data_of("chain")
     dense = fitted(new_model(name), X, y)
     wide = fitted(new_model(name), [sparse.csr_array(x) for x in X], y)
-    # Rounding errors differ, and grow in the course of training.
-    assert_allclose(np.concatenate(wide.decision_function(X)), np.concatenate(dense.decision_function(X)), atol=0.1)
+    # Rounding errors differ, and grow in the course of training. A tree may choose another one of two equal splits.
+    most = 1.0 if "fits lines" in MODELS[name][1] else 0.9
+    differences = np.abs(np.concatenate(wide.decision_function(X)) - np.concatenate(dense.decision_function(X)))
+    assert np.quantile(differences, most) < 0.1
     narrow = fitted(new_model(name), [x.astype(np.float32) for x in X], y)
+    if "narrow" not in MODELS[name][1]:
+        assert narrow.transitions_.dtype == np.float64
+        differences = np.abs(np.concatenate(narrow.decision_function(X)) - np.concatenate(dense.decision_function(X)))
+        assert np.quantile(differences, most) < 0.1
+        return
     assert narrow.transitions_.dtype == narrow.score_model_.dtype == np.float32
     assert narrow.score(X, y) > 0.8
     sparse_narrow = fitted(new_model(name), [sparse.csr_array(x.astype(np.float32)) for x in X], y)
-    assert_allclose(
-        np.concatenate(sparse_narrow.decision_function(X)), np.concatenate(narrow.decision_function(X)), atol=0.3
-    )
+    differences = np.concatenate(sparse_narrow.decision_function(X)) - np.concatenate(narrow.decision_function(X))
+    assert np.quantile(np.abs(differences), most) < 0.3
 
 
 @NAMES
@@ -432,3 +462,46 @@ def test_the_gradient_of_a_network_is_that_of_the_loss(kind, loss, form):
             values.append(objective(model, task, rows, moved))
         slope = sum(float(np.vdot(g, d)) for g, d in zip(gradients, directions, strict=True))
         assert_allclose(slope, (values[0] - values[1]) / (2.0 * step), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_weights_of_absent_features_stay(form):
+    """A step is that of plain Adam for the features of the mini-batch, and nothing for all others."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 6)) * (rng.random((12, 6)) < 0.3), rng.integers(0, 3, 12)
+    X[:4, 2] = 0.0
+    model = StructuredSparseMAPClassifier(score_model=Network((5,)), random_state=0)
+    rows, _, _, task = model._training_data(model._check_params(), form(X), y)
+    network = NetworkModel.initial([6, 5, 3], 0, rng)
+    optimizers = [cls(network.copy()) for cls in (MinibatchOptimizer, Recorder)]
+    for optimizer, by_presence in zip(optimizers, (True, False), strict=True):
+        optimizer.configure(rates=(0.1, 0.1), alphas=(0.2, 0.2), batch_size=4, n_jobs=2, by_presence=by_presence)
+    optimizer, recorder = optimizers
+    first, second = np.zeros((2, 6, 5))
+    for step in range(1, 4):
+        recorder.network = optimizer.network.copy()
+        before = optimizer.network.coefs[0].copy()
+        chosen = np.arange(4 * step - 4, 4 * step)
+        optimizer.epoch(task, rows, chosen)
+        recorder.epoch(task, rows, chosen)
+        found = recorder.gradients[0]
+        g = (found[0].T @ found[1] if isinstance(found, tuple) else found) + 0.2 * before
+        is_there = X[chosen].any(axis=0)
+        first[is_there] = 0.9 * first[is_there] + 0.1 * g[is_there]
+        second[is_there] = 0.999 * second[is_there] + 0.001 * g[is_there] ** 2
+        scaled = first / (1 - 0.9**step) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
+        expected = np.where(is_there[:, None], before - 0.1 * scaled, before)
+        assert_allclose(optimizer.network.coefs[0], expected, rtol=1e-10)
+    assert not X[:4].any(axis=0).all()
+
+
+def test_sparse_and_dense_features_that_are_often_zero_give_one_network():
+    X, y = data_of("chain")
+    X = [np.hstack([x, np.eye(30)[np.arange(7 * i, 7 * i + len(x)) % 30]]) for i, x in enumerate(X)]
+    # The inference of this loss is exact.
+    options = {"loss": "crf", "score_model": Network((8,), batch_size=4, max_iter=5), "random_state": 0}
+    models = [StructuredSparseMAPClassifier("chain", **options) for _ in range(2)]
+    fitted(models[0], X, y)
+    fitted(models[1], [sparse.csr_array(x) for x in X], y)
+    scores = [np.concatenate(model.decision_function(X)) for model in models]
+    assert_allclose(scores[0], scores[1], atol=1e-8)

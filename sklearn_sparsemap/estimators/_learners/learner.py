@@ -28,10 +28,13 @@ class Learner:
         Maximum number of steps, for progress messages.
     watches_loss : bool
         Whether the monitor may stop it because the loss of the training samples hardly decreases.
+    is_validated : bool
+        Whether the monitor scores each model on held-out samples, and stops by these scores. The monitor sets it.
     """
 
     columns = None
     watches_loss = True
+    is_validated = False
     unconverged = 0
     patience = 1.0
     step_name = "iteration"

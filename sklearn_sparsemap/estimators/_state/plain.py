@@ -14,6 +14,7 @@ from ... import factors, penalties, structures
 from ..._core.plain import Form, add_form, by_constructor
 from ..._training._curve import BoundedCurve, mean_of
 from ..._training._network import NetworkModel
+from ..._training._trees import TreesModel
 from ..._training.score_models import LinearModel
 from ...factors._hierarchy import parents_of
 from ...inference._labels import LabelGraph, OneLabel
@@ -94,6 +95,7 @@ add_form("penalties.GroupTree", penalties.GroupTree, Form(penalties.GroupTree, _
 for _cls in (LinearModel, LabelGraph, OneLabel):
     add_form(_cls.__name__, _cls)
 add_form("Network", NetworkModel)
+add_form("Trees", TreesModel)
 for _cls in (Network, Trees):
     add_form(f"score_models.{_cls.__name__}", _cls)
 # In files one name stands for both classes.

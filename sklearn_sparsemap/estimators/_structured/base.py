@@ -37,6 +37,7 @@ from ...inference._graph.map import MAP_TIME_LIMIT
 from ...inference._problems import batch_of
 from ...inference._sampling import draw_structures
 from ...losses import LOSSES, FenchelYoungLoss
+from ...spans import Span
 from .._failures import in_turn, warn_of_gaps, warn_user
 from .._state.export import LearnedArraysMixin
 from .._state.fitted import FittedState
@@ -52,6 +53,7 @@ from .explanation import not_linear
 from .face import StructuredFace
 from .few import predict_few
 from .restrictions import TransitionMask, explain_infeasible
+from .spans import predict_spans
 from .targets import resolve_structure, targets_of
 
 
@@ -306,6 +308,51 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             return [[(self._as_labels(s), value) for s, value in best] for best in results]
 
         return self._infer(X, "map", known, run, [(self._no_labels(), 0.0)])
+
+    def predict_spans(self, X: Any, *, min_probability: float = 0.0, tokens: Any = None) -> list[list[Span]]:
+        """Find the labelled spans of each sample, with their marginal probabilities.
+
+        The probability of a span is that of all structures in which it occurs. With the losses crf and margin_crf it is
+        that of the Gibbs distribution, by forward-backward. With other losses it is the sum of the weights of the
+        structures of SparseMAP; see `predict_structures`.
+
+        Parameters
+        ----------
+        X : as in `fit`
+        min_probability : float, default=0.0
+            Smallest probability of a span. Larger values take less time. With 0.0, the result has all predicted spans,
+            and all others of positive probability; for crf, under which each span has some, those of at least 1e-4.
+            Smaller values than this list more.
+        tokens : sequence, default=None
+            The tokens of each sample: words, or tokens with offsets, as `sklearn_sparsemap.spans.tokenize` or spaCy
+            makes them. The spans then have a text and, if tokens have offsets, ``start_char`` and ``stop_char``.
+
+        Returns
+        -------
+        spans : list of lists of Span
+            In the order of their first steps. ``predicted`` tells which are in the result of `predict`; these have
+            ``alternatives``. ``start`` and ``stop`` are positions of steps. A sample without steps has no spans.
+
+        Raises
+        ------
+        ValueError
+            If the labels are no spans, the structure is neither a chain nor a `Segmentation`, or the data are not as
+            described. Also for `SequenceBudget` with the losses crf and margin_crf.
+
+        See Also
+        --------
+        sklearn_sparsemap.plotting.SpansDisplay : Draws them.
+
+        Notes
+        -----
+        Labels are read in the scheme that `constraints` name. Otherwise they are read as
+        `sklearn_sparsemap.metrics.span_f1_score` does by default, or as BILOU if some begin with L or U. The spans of a
+        `Segmentation` are its segments, except those of the label ``"O"``. If its parts are spans, types are ints.
+
+        Under SparseMAP, different mixtures of structures can have the same marginals. The probability of a span of
+        several steps is then that of the mixture that was found.
+        """
+        return predict_spans(whole(self), X, min_probability, tokens)
 
     def log_likelihood(self, X: Any, y: Any) -> NDArray[np.float64]:
         """Compute the log-probability of structures under the model's Gibbs distribution.

@@ -56,6 +56,10 @@ class GraphBuilder:
     def __repr__(self):
         return f"a graph of each sample by {getattr(self.function, '__name__', self.function)!r}"
 
+    def span_reader(self, labels, scheme):
+        """Raise ValueError, because assignments have no spans; see `Structure.span_reader`."""
+        raise ValueError("spans are those of LinearChain and Segmentation; got a factor graph")
+
     def learned_shapes(self, n_outputs):
         """Return the shapes of the additional scores of all graphs; None before the first call of `new_task`."""
         return self.shapes

@@ -9,15 +9,13 @@ from contextlib import contextmanager
 import numpy as np
 
 from ..._core.errors import SampleError, naming
-from ..._core.spans import SCHEMES, split_label
+from ..._core.spans import NAMED_SCHEMES, SCHEMES, split_label
 from ..._core.tables import column_names
 from ..._core.validation import quoted
 from ..._training._structure_task import UNKNOWN
 from .._failures import warn_user
 
-# Names of schemes of spans in `constraints`. The label "O" is outside of all spans.
-_SCHEMES = {"bio": SCHEMES["iob2"], **SCHEMES}
-_ALLOWED = f"{', '.join(map(repr, _SCHEMES))}, or a list of forbidden pairs (from, to)"
+_ALLOWED = f"{', '.join(map(repr, NAMED_SCHEMES))}, or a list of forbidden pairs (from, to)"
 _REMEDY = "correct the labels, leave the sample out, or set constraints=None"
 
 
@@ -51,9 +49,9 @@ class TransitionMask:
             self._forbid_pairs(constraints)
 
     def _forbid_by_scheme(self, name):
-        if name not in _SCHEMES:
+        if name not in NAMED_SCHEMES:
             raise ValueError(f"constraints={name!r} is not {_ALLOWED}")
-        scheme = _SCHEMES[name]
+        scheme = SCHEMES[NAMED_SCHEMES[name]]
         # Outside of a sequence is like the label "O".
         labels = [*self.labels[:-1], "O"]
         split = [split_label(label, scheme.prefixes) for label in labels]

@@ -1,4 +1,7 @@
-"""Displays of sequences: paths of states and orders of items over a grid, and labelled spans as strips of blocks."""
+"""Displays of sequences: paths of states and orders of items over a grid, and labelled spans as strips of blocks.
+
+Used by `spans.py`.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ MAX_STEPS = 12  # of a chain in one line; longer ones are wrapped
 _MAX_LINES = 5  # lines of a chain; each takes 0.2 seconds with 3 states, and 0.4 with 20
 _MAX_SPAN_STEPS = 100  # steps of a segmentation; the names of more would overlap
 # Colours of the labels, after Okabe and Ito: distinct for all kinds of colour vision, and light enough for text on top.
-_FILLS = ("#e9b44c", "#8cc8ee", "#5fbf9f", "#f0e68c", "#6f9fd8", "#e58a5b", "#d9a3c4", "#c4c4c4")
+FILLS = ("#e9b44c", "#8cc8ee", "#5fbf9f", "#f0e68c", "#6f9fd8", "#e58a5b", "#d9a3c4", "#c4c4c4")
 
 
 class ChainDisplay(StructuresDisplay):
@@ -509,7 +512,7 @@ class SegmentationDisplay(ChainDisplay):
             path = path[start:stop]
             lengths = np.diff(np.append(first, n_steps))
             edge = {"edgecolor": INK, "lw": 1.6 if name == "truth" else 0.8}
-            fills = [_FILLS[label % len(_FILLS)] for label in path[first]]
+            fills = [FILLS[label % len(FILLS)] for label in path[first]]
             self.blocks_.append(ax.barh(np.full(len(first), row), lengths, 0.66, first - 0.5, color=fills, **edge))
             for begin, length in zip(first, lengths):
                 text = str(self.labels[path[begin]])
@@ -519,10 +522,10 @@ class SegmentationDisplay(ChainDisplay):
         shown = np.flatnonzero(marginals.any(axis=0))
         for label in shown:
             tall = 0.72 * marginals[:, label]
-            fill = {"color": _FILLS[label % len(_FILLS)], "edgecolor": MUTED, "lw": 0.3}
+            fill = {"color": FILLS[label % len(FILLS)], "edgecolor": MUTED, "lw": 0.3}
             ax.bar(np.arange(n_steps), -tall, 1.0, bottom, **fill)
             bottom -= tall
-        handles = [Patch(facecolor=_FILLS[i % len(_FILLS)], edgecolor=INK, label=str(self.labels[i])) for i in shown]
+        handles = [Patch(facecolor=FILLS[i % len(FILLS)], edgecolor=INK, label=str(self.labels[i])) for i in shown]
         handles += self._note(start, stop)
         self.legend_ = legend_below(ax, handles)
         return self

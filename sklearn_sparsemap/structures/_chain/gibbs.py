@@ -3,12 +3,12 @@
 The fast method multiplies exponentiated scores and normalises each step. If a relevant number might underflow, it gives
 up, and the same recursion runs on logarithms.
 
-Two rules decide this. If all transitions are allowed and within `_NARROW` of each other, then so are the messages of
+Two rules decide this. If all transitions are allowed and within `NARROW` of each other, then so are the messages of
 one step: a number that underflows belongs to a state that is worse than another one by more than any path can
 compensate. Otherwise only exact zeros may vanish: all factors must be above `SMALLEST`, so that the product of any
 three of them is a normal number.
 
-Used by `structures/_sequence_budget` and `structure.py`.
+Used by `structures/_sequence_budget`, `spans.py` and `structure.py`.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ from .counts import ANY_COUNT
 from .log_sums import shift_to_zero, sum_in_logs
 from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, end_indices_of
 
-_NARROW = 150.0
+NARROW = 150.0
 SMALLEST = 1e-100
 
 
@@ -57,7 +57,7 @@ def prepare(scores, additional, dims, states, moves):
 
 
 @kernel(fast_sums=True)
-def _add_rows(total, shares, first, stride, rows):
+def add_rows(total, shares, first, stride, rows):
     """Add all rows of a flat matrix to `total`, weighted by every `stride`-th entry of `shares` from `first` on."""
     n = total.shape[0]
     for i in range(rows.shape[0] // n):
@@ -70,7 +70,7 @@ def _add_rows(total, shares, first, stride, rows):
 def _arrive(before, moves, states, now):
     """Pass the message `before` through one transition matrix and the factors of the states; return its sum."""
     now[:] = 0.0
-    _add_rows(now, before, np.int64(0), np.int64(1), moves)
+    add_rows(now, before, np.int64(0), np.int64(1), moves)
     norm = 0.0
     for j in range(now.shape[0]):
         now[j] *= states[j]
@@ -79,7 +79,7 @@ def _arrive(before, moves, states, now):
 
 
 @kernel(fast_sums=True)
-def _depart(message, moves, backward):
+def depart(message, moves, backward):
     """Pass `message` backward through one transition matrix."""
     n_states = message.shape[0]
     for i in range(n_states):
@@ -110,7 +110,7 @@ def _count(forward, messages, moves, counts, n_states, stationary):
         for i in range(n_states):
             count, weights = counts[i * n_states : (i + 1) * n_states], moves[i * n_states : (i + 1) * n_states]
             count[:] = 0.0
-            _add_rows(count, forward, i, n_states, messages[n_states:])
+            add_rows(count, forward, i, n_states, messages[n_states:])
             for j in range(n_states):
                 count[j] *= weights[j]
         return
@@ -133,10 +133,10 @@ def has_small(values):
 
 
 @kernel
-def _multiply(dims, states, moves, counts, scratch, narrow):
-    """Forward-backward on the exponentials of `states` and `moves`, which the marginals overwrite.
+def pass_messages(dims, states, moves, scratch, narrow):
+    """Forward-backward on the exponentials of `states`, which the marginals overwrite, and of `moves`.
 
-    Returns the log of the sum over all paths, or NaN if a factor is too small to continue.
+    Returns the log of the sum over all paths, or NaN if a factor is too small to continue. `spans.py` calls this, too.
 
     Parameters
     ----------
@@ -145,11 +145,10 @@ def _multiply(dims, states, moves, counts, scratch, narrow):
     states : array of shape (n_steps * n_states,)
         Shifted scores; overwritten with the marginals.
     moves : array
-        Shifted scores of the transitions; overwritten.
-    counts : array like `moves`
-        Gets the expected counts of the transitions.
+        Shifted scores of the transitions; overwritten with their exponentials.
     scratch : array
-        At least ``n_steps * (2 * n_states + 1) + n_states`` numbers.
+        At least ``n_steps * (2 * n_states + 1) + n_states`` numbers. It begins with the messages of all steps, from the
+        first step on and back from the last one: the probability of a transition is the product of both and its factor.
     narrow : bool
         Whether small messages can be ignored; see the docstring of the module.
     """
@@ -196,8 +195,20 @@ def _multiply(dims, states, moves, counts, scratch, narrow):
             here[j] = now[j] * back
         if t > 0:
             first = (t - 1) * stride
-            _depart(message, moves[first : first + block], backward)
-    _count(forward, messages, moves, counts, n_states, stationary)
+            depart(message, moves[first : first + block], backward)
+    return total
+
+
+@kernel
+def _multiply(dims, states, moves, counts, scratch, narrow):
+    """Compute marginals and the expected counts of the transitions; see `pass_messages`.
+
+    If each step has its own transitions, `counts` is the same memory as `moves`.
+    """
+    size = states.shape[0]
+    total = pass_messages(dims, states, moves, scratch, narrow)
+    if total > -np.inf:
+        _count(scratch[:size], scratch[size : 2 * size], moves, counts, dims[1], dims[2] == STATIONARY)
     return total
 
 
@@ -235,7 +246,7 @@ def sum_over_paths(scores, additional, dims, work):
             total += softmax(states[t * n_states : (t + 1) * n_states])
         counts[:] = 0.0
     else:
-        narrow = lowest >= -_NARROW
+        narrow = lowest >= -NARROW
         total = np.nan
         if narrow or lowest_finite >= np.log(SMALLEST):
             total = _multiply(dims, states, moves, counts, scratch, narrow)

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._core.annotations import Any, Mapping, NDArray
+from ..._core.annotations import Any, Mapping, NDArray, Sequence
+from ..._core.spans import SpanReader, scheme_of
 from .._base import InEstimators, Structure, as_ints, solver_in_tensors
 from .entering import ways_of_chain
 from .flow.choice import FLOW
 from .gibbs import chain_marginals
 from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, viterbi
 from .sampling import draw_paths
+from .spans import likely_spans
 
 _N_DIMS = 5  # entries of `dims`; `SequenceBudget` has more
 
@@ -104,6 +106,12 @@ class LinearChain(Structure):
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
         return list(draw_paths(sample, n, rng))
+
+    def span_reader(self, labels: Sequence[Any] | None, scheme: str | None) -> Any:
+        return SpanReader(labels, scheme_of(labels) if scheme is None else scheme)
+
+    def likely_spans(self, problems: Any, reader: Any, threshold: float, wanted: Any, n_jobs: int | None) -> Any:
+        return likely_spans(problems, reader, threshold, wanted, n_jobs)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n_steps = int(dims[0])

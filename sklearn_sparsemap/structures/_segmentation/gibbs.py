@@ -1,6 +1,6 @@
 """Marginals of segmentations: the tables of `map.py` with log-sums instead of maxima, and then their derivatives.
 
-Used by `structure.py`.
+Used by `spans.py` and `structure.py`.
 """
 
 import numpy as np
@@ -106,9 +106,12 @@ def _pass_spans(scores, additional, dims, into, tables, passed, spans, work):
                     work[n_parts + row] += share
 
 
-@as_oracle
-def segmentation_marginals(scores, additional, dims, work, slots, additional_slots):
-    """Compute the probabilities of the parts and the expected counts of additional parts; return log Z."""
+@kernel
+def sum_over_segmentations(scores, additional, dims, work):
+    """Compute the probabilities of the parts and the expected counts of additional parts; return log Z.
+
+    `spans.py` reads the tables in `work` afterwards.
+    """
     n, m, n_parts, n_keys = dims[N_STEPS], dims[N_LABELS], scores.shape[0], scores.shape[0] + additional.shape[0]
     size = (n + 1) * m
     work[: n_keys + 2 * size] = 0.0
@@ -139,3 +142,9 @@ def segmentation_marginals(scores, additional, dims, work, slots, additional_slo
         if dims[END]:
             work[n_parts + at_end + label] = ends[n * m + label]
     return log_partition
+
+
+@as_oracle
+def segmentation_marginals(scores, additional, dims, work, slots, additional_slots):
+    """Compute the probabilities of the parts and the expected counts of additional parts; return log Z."""
+    return sum_over_segmentations(scores, additional, dims, work)

@@ -10,7 +10,7 @@ from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.jit import in_python
 from ..._core.lanes import padded
 from ..._core.validation import check_positive
-from .._base import as_flag, solver_in_tensors
+from .._base import Structure, as_flag, solver_in_tensors
 from .._chain.sampling import draw_paths
 from .._chain.structure import LinearChain, count_transitions
 from .entering import ways_within
@@ -78,6 +78,8 @@ class SequenceBudget(LinearChain):
     """
 
     oracle = best_path_within
+    # The budget couples distant spans.
+    likely_spans = Structure.likely_spans
     entering = ways_within
     tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = marginals_within

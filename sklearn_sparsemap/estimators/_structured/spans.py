@@ -1,0 +1,184 @@
+"""Spans with their marginal probabilities, for `predict_spans` of linear structured models.
+
+Used by `base.py`.
+"""
+
+from itertools import pairwise, repeat
+from numbers import Real
+
+import numpy as np
+
+from ..._core.offsets import ragged_indices
+from ..._core.spans import NAMED_SCHEMES
+from ..._core.validation import check_positive, check_same_length, quoted
+from ...losses import LOSSES
+from ...spans import Span
+from ...spans._tokens import read_tokens
+from .._failures import warn_of_gaps
+
+# Smallest probability of the spans of a Gibbs distribution by default, because all spans have a positive one. Smaller
+# values list more: 150 spans for a sentence of CoNLL-2000 at 1e-4, 400 at 1e-6. There are at most sqrt(2 n_types /
+# LEAST) for each step, because the spans of a sequence do not overlap.
+_LEAST = 1e-4
+# Smallest probability of the alternatives of a predicted span.
+_LIKELY = 0.01
+
+
+def predict_spans(model, X, min_probability, tokens):
+    """Return the spans of each sample; see `LinearStructuredModel.predict_spans`."""
+    is_number = isinstance(min_probability, Real) and not isinstance(min_probability, bool)
+    if not is_number or not 0.0 <= min_probability <= 1.0:
+        raise ValueError(f"min_probability must be a number between 0 and 1; got {min_probability!r}")
+    structure, X = model._check_predict(X)
+    reader = _reader_of(model, structure)
+    if tokens is not None:
+        tokens = _check_tokens(tokens, X)
+    with_rows = np.flatnonzero(X.lengths).tolist()
+    threshold = float(min_probability)
+
+    argmax = "gibbs" if LOSSES[model._loss].argmax == "gibbs" else "sparsemap"
+    best = []
+
+    def predict(task, scores, additional):
+        best.extend(_best_structures(task, task.predict(scores, additional, model.n_jobs)))
+        if structure.fixed_size:
+            # Scores of a distribution are those of the best structure, divided by the temperature.
+            check_positive("temperature", model.temperature)
+            return list_spans(task, scores / model.temperature, additional / model.temperature)
+        return best
+
+    def list_spans(task, scores, additional):
+        predicted = reader.find_in(best)
+        if argmax == "gibbs":
+            least = threshold if threshold > 0.0 else _LEAST
+            rows, chances = task.likely_spans(scores, additional, reader, least, predicted, model.n_jobs)
+        else:
+            distributions, gaps, objectives = task.distributions(scores, additional, model.n_jobs)
+            warn_of_gaps(gaps, objectives)
+            rows, chances = _mixture(distributions, reader, predicted)
+        own_tokens = None if tokens is None else [tokens[i] for i in with_rows]
+        return _as_spans(*_sorted(rows, chances, threshold), reader.names, own_tokens, len(best))
+
+    results = model._infer(X, "map", None, predict)
+    if not structure.fixed_size:
+        # The regulariser shifts these scores.
+        results = model._infer(X, argmax, None, list_spans)
+    return [[] if own is None else own for own in results]
+
+
+def _best_structures(task, found):
+    """Return predicted structures as a list; label sequences are in one array."""
+    return [found[i:j] for i, j in pairwise(task.row_ptr.tolist())] if task.structure.labelled else list(found)
+
+
+def _reader_of(model, structure):
+    """Return the reader of the spans of a model's structures."""
+    classes = vars(model).get("classes_")
+    scheme = model.constraints if isinstance(model.constraints, str) else None
+    labels = None if classes is None else classes.tolist()
+    try:
+        return structure.span_reader(labels, None if scheme is None else NAMED_SCHEMES[scheme])
+    except ValueError as error:
+        raise ValueError(
+            f"predict_spans needs labels that are spans: {error}. Spans of equal labels, such as the states of a "
+            "recording, are those of structure=Segmentation(max_length)"
+        ) from None
+
+
+def _check_tokens(tokens, X):
+    """Return the tokens of all samples, as `Offsets`."""
+    if isinstance(tokens, str) or not hasattr(tokens, "__len__"):
+        raise ValueError(f"tokens must be a sequence with the tokens of each sample; got {quoted(tokens)}")
+    check_same_length(X, tokens)
+    found = [read_tokens(own, f"tokens[{i}]") for i, own in enumerate(tokens)]
+    for i, (own, grid) in enumerate(zip(found, X.grids.tolist())):
+        if len(own.words) != grid[0]:
+            raise ValueError(f"tokens[{i}] has {len(own.words)} tokens, but X[{i}] has {grid[0]} steps")
+    return found
+
+
+def _mixture(distributions, reader, predicted):
+    """Return the spans of the structures of each sample, with the sums of their weights, and the predicted ones.
+
+    Parameters
+    ----------
+    distributions : list of lists of (structure, weight)
+    reader : object
+        See `Structure.span_reader`.
+    predicted : tuple of arrays (samples, starts, lasts, types)
+        They may be outside of the support of SparseMAP.
+
+    Returns
+    -------
+    rows, probabilities : arrays
+        As those of `Structure.likely_spans`.
+    """
+    samples = np.repeat(np.arange(len(distributions)), [len(own) for own in distributions])
+    weights = np.array([weight for own in distributions for _, weight in own])
+    which, *places = reader.find_in([structure for own in distributions for structure, _ in own])
+    columns = [np.concatenate(pair) for pair in zip((samples[which], *places), predicted)]
+    # One number for each span, in the order of samples and steps.
+    codes = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        codes = codes * (column.max(initial=0) + 1) + column
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    sums = np.bincount(inverse[: len(which)], weights[which], minlength=len(first))
+    is_predicted = np.zeros(len(first), np.int64)
+    is_predicted[inverse[len(which) :]] = 1
+    return np.column_stack([*(column[first] for column in columns), is_predicted]), sums
+
+
+def _sorted(rows, chances, threshold):
+    """Return spans by sample and first step, without those that are less probable than the threshold."""
+    if threshold > 0.0:
+        kept = chances >= threshold
+        rows, chances = rows[kept], chances[kept]
+    places = _in_line(rows, rows[:, 1])
+    if (places[1:] < places[:-1]).any():
+        order = np.argsort(places, kind="stable")
+        rows, chances = rows[order], chances[order]
+    return rows, np.minimum(chances, 1.0)
+
+
+def _in_line(rows, steps):
+    """Return the places of steps in a line of all samples, in which spans of different samples do not overlap."""
+    return rows[:, 0] * (int(rows[:, 2].max(initial=0)) + 1) + steps
+
+
+def _alternatives(rows, chances):
+    """Return, for each predicted span, the places of the likely others that share a step with it, as three lists.
+
+    They are the places of the predicted spans, those of all others, and the ends of their parts of this list.
+    """
+    own = np.flatnonzero(rows[:, 4])
+    likely = np.flatnonzero((rows[:, 4] == 0) & (chances >= _LIKELY))
+    starts = _in_line(rows, rows[:, 1])
+    lasts = _in_line(rows, rows[:, 2])
+    longest = int((lasts - starts)[likely].max(initial=0))
+    begins = np.searchsorted(starts[likely], starts[own] - longest)
+    lengths = np.searchsorted(starts[likely], lasts[own], side="right") - begins
+    others = likely[ragged_indices(begins, lengths)]
+    which = np.repeat(np.arange(len(own)), lengths)
+    kept = lasts[others] >= starts[own][which]
+    others, which = others[kept], which[kept]
+    order = np.lexsort([-chances[others], which])
+    ends = np.cumsum(np.bincount(which, minlength=len(own)))
+    return own.tolist(), others[order].tolist(), [0, *ends.tolist()]
+
+
+def _as_spans(rows, chances, names, tokens, n_samples):
+    """Return the `Span` of each sample, given rows and probabilities of spans in order."""
+    samples, starts, lasts, types, flags = rows.T.tolist()
+    stops = [last + 1 for last in lasts]
+    kinds = [names[kind] for kind in types]
+    places = [repeat(None)] * 3
+    if tokens is not None and len(rows):
+        places = zip(*[tokens[i].fields(start, stop) for i, start, stop in zip(samples, starts, stops)])
+    fields = zip(starts, stops, kinds, chances.tolist(), *places, map(bool, flags), repeat(()))
+    spans = list(map(Span._make, fields))
+    own, others, ends = _alternatives(rows, chances)
+    for place, (first, last) in zip(own, pairwise(ends)):
+        if first < last:
+            spans[place] = spans[place]._replace(alternatives=tuple([spans[k] for k in others[first:last]]))
+    cuts = np.searchsorted(rows[:, 0], np.arange(n_samples + 1)).tolist()
+    return [spans[first:last] for first, last in pairwise(cuts)]
