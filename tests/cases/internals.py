@@ -182,7 +182,6 @@ from sklearn_sparsemap.estimators._multilabel.decisions import (
     expected_cuts,
     threshold_scores,
 )
-from sklearn_sparsemap.estimators._multilabel.decisions import ObservedLabelSets
 
 # The comparison of score models of label sets, with given losses.
 import sklearn_sparsemap.estimators._multilabel.comparison as multilabel_comparison
@@ -279,9 +278,6 @@ def replace(patch, room, name, value):
         patch.setattr(module, name, value)
     return old
 
-
-LBFGSLearner = vars(modules_with("estimators", "LBFGSLearner")[0])["LBFGSLearner"]
-NetworkModel = vars(modules_with("_training", "NetworkModel")[0])["NetworkModel"]
 
 # The classes whose objects files may hold.
 NAMES_IN_FILES = vars(modules_with("_core", "_NAMES")[0])["_NAMES"]

@@ -156,7 +156,7 @@ def test_what_a_score_model_cannot_tell_is_an_error_with_another_way(name):
         return
     assert {source for _, source, *_ in table} == {"score"}
     assert_allclose([amount for *_, amount in table], model.decision_function(X[:1])[0], rtol=0, atol=1e-12)
-    with pytest.raises(AttributeError, match="coef_ is for linear scores, .*permutation_importance"):
+    with pytest.raises(AttributeError, match=r"coef_ is for linear scores, .*permutation_importance"):
         model.coef_  # noqa: B018
     if name != "network":
         for attribute in ("coefs_", "intercepts_", "feature_importances_"):
