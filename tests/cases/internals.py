@@ -188,10 +188,6 @@ import sklearn_sparsemap.estimators._multilabel.comparison as multilabel_compari
 import sklearn_sparsemap.estimators._multilabel.trials as multilabel_trials
 import sklearn_sparsemap._training._trees as boosting_trees
 
-# L-BFGS, against other optimisers, and networks, whose gradients are compared with differences.
-from sklearn_sparsemap.estimators._learners.lbfgs import LBFGSLearner
-from sklearn_sparsemap._training._network import NetworkModel
-
 # A classifier as a score model: its objective against differences, and its learner against SciPy's optimisers.
 from sklearn_sparsemap.estimators._learners.out_of_fold import (
     ClassifierModel,
@@ -278,6 +274,9 @@ def replace(patch, room, name, value):
         patch.setattr(module, name, value)
     return old
 
+
+LBFGSLearner = vars(modules_with("estimators", "LBFGSLearner")[0])["LBFGSLearner"]
+NetworkModel = vars(modules_with("_training", "NetworkModel")[0])["NetworkModel"]
 
 # The classes whose objects files may hold.
 NAMES_IN_FILES = vars(modules_with("_core", "_NAMES")[0])["_NAMES"]
