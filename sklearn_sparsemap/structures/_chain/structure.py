@@ -9,8 +9,7 @@ import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.spans import SpanReader, scheme_of
-from .._base import Structure, as_ints, solver_in_tensors
-from .._in_estimators import InEstimators
+from .._base import InEstimators, Structure, as_ints, solver_in_tensors
 from .entering import ways_of_chain
 from .flow.choice import FLOW
 from .gibbs import chain_marginals

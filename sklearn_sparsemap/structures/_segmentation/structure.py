@@ -7,8 +7,7 @@ import numpy as np
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.spans import RunReader
 from ..._core.validation import check_choice, check_positive
-from .._base import Structure, as_flag, as_ints, as_parts, solver_in_tensors
-from .._in_estimators import InEstimators
+from .._base import InEstimators, Structure, as_flag, as_ints, as_parts, solver_in_tensors
 from .entering import ways_of_segmentation
 from .gibbs import segmentation_marginals
 from .map import best_segmentation
