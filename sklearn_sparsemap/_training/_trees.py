@@ -45,14 +45,14 @@ def _add_values(trees, x, out):
         root = trees.roots[t]
         for i in range(n_rows):
             own = x[i * width : (i + 1) * width]
-            node = root
             # Unsigned indices tell Numba that they are not negative.
-            while trees.feature[np.uint64(node)] >= 0:
-                is_above = (
-                    not np.float64(own[np.uint64(trees.feature[np.uint64(node)])]) <= trees.threshold[np.uint64(node)]
-                )
-                node = np.int64(trees.children[np.uint64(2 * node + is_above)])
-            add_scaled(out[i], 1.0, trees.values[trees.children[np.uint64(2 * node)]])
+            node = np.uint64(root)
+            column = trees.feature[node]
+            while column >= 0:
+                is_above = np.uint64(not np.float64(own[np.uint64(column)]) <= trees.threshold[node])
+                node = np.uint64(trees.children[np.uint64(2) * node + is_above])
+                column = trees.feature[node]
+            add_scaled(out[i], 1.0, trees.values[np.uint64(trees.children[np.uint64(2) * node])])
 
 
 class TreesModel(ScoreModel):

@@ -25,7 +25,8 @@ class _Description(DocLinkMixin, BaseEstimator):
 class Network(_Description):
     """Scores by a network with hidden layers: a multilayer perceptron of the features of a row.
 
-    Weights are learned by Adam on mini-batches of samples, together with the additional scores of the structure.
+    Weights are learned by Adam on mini-batches of samples, together with the additional scores of the structure, whose
+    learning rate is ten times as large. Features should have similar scales, such as those of `StandardScaler`.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ class Network(_Description):
     batch_size : int, default=32
         Number of samples in a mini-batch.
     max_iter : int, default=None
-        Maximum number of epochs. By default, that of the estimator.
+        Maximum number of epochs. Default: that of the estimator, or 100.
 
     See Also
     --------
@@ -114,9 +115,10 @@ class Trees(_Description):
         Minimum number of rows in a leaf. Larger values regularise more.
     estimator : regressor, default=None
         A regressor of scikit-learn with several outputs, of which a clone is fitted in each round. Its predictions are
-        multiplied by the step that minimises the loss, unless it is a tree or a forest, whose leaves take steps of
-        their own. `to_arrays` stores trees and forests only. Default: a `DecisionTreeRegressor` with the above
-        parameters, whose nodes compare three in ten features, at least 10, drawn anew for each node.
+        multiplied by the step that minimises the loss, unless it is a tree, a forest, or a `MultiOutputRegressor` of
+        trees, whose leaves take steps of their own. `to_arrays` stores these models of trees only. Default: a
+        `DecisionTreeRegressor` with the above parameters, whose nodes compare three in ten features, at least 10, drawn
+        anew for each node.
 
     See Also
     --------

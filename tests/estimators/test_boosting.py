@@ -13,7 +13,8 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.svm import SVR
 from sklearn.tree import ExtraTreeRegressor
 
-from sklearn_sparsemap import RaggedArray
+from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
+from sklearn_sparsemap.estimators import Monitor
 from sklearn_sparsemap.score_models import Trees
 
 SMALL = {"max_depth": 3, "min_samples_leaf": 2}
@@ -280,3 +281,34 @@ def test_few_or_weightless_samples_are_not_held_out():
     for train, held in folds_of_samples(weights, rng):
         assert (weights[train] > 0.0).all()
         assert (weights[held] > 0.0).all()
+
+
+def test_an_interrupted_fit_keeps_the_last_complete_round(capsys):
+    class Interrupting(Monitor):
+        def on_iteration(self, loss):
+            if len(self.losses) == 2:
+                raise KeyboardInterrupt
+            return super().on_iteration(loss)
+
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    y = X[:, 0] > 0.0
+    model = StructuredSparseMAPClassifier(score_model=Trees(max_iter=5, **SMALL), random_state=0, verbose=2)
+    model.monitor_class = Interrupting
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert len(model.score_model_.roots) == 3
+    assert model.score(X, y) > 0.8
+    shown = capsys.readouterr().out
+    assert "round on held-out samples 1, loss" in shown
+    assert "round 2: loss" in shown
+
+
+def test_models_that_files_cannot_hold_say_so():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    model = StructuredSparseMAPClassifier(score_model=Trees(estimator=Ridge(), max_iter=3), random_state=0)
+    with pytest.raises(ValueError, match=r"RegressorsModel.*pickle it"):
+        model.fit(X, X[:, 0] > 0.0).to_arrays()
+    model.set_params(score_model=Trees(estimator=ExtraTreeRegressor(max_depth=3), max_iter=3))
+    arrays = model.fit(X, X[:, 0] > 0.0).to_arrays()
+    again = StructuredSparseMAPClassifier.from_arrays(arrays, score_model="trees")
+    assert_array_equal(again.decision_function(X), model.decision_function(X))
