@@ -4,8 +4,9 @@
 
 A mutant is a copy of the package in which one operator of a room is another one, such as a minus in place of a plus.
 The tests in `tests/ROOM` run until the first failure. A mutant that they pass has survived: a test is missing, or both
-operators mean the same. Tests that do not end within the limit have noticed it, too. Compiled code is taken over from
-the checkout, so that only what changed is compiled. The table has the place, the change and the seconds.
+operators mean the same. Tests that crash, cannot be collected or do not end within the limit have noticed it, too; the
+unchanged copy must be collected. Compiled code is taken over from the checkout, so that only what changed is compiled.
+The table has the place, the change, the seconds, and the first test that failed.
 """
 
 import argparse
@@ -100,18 +101,28 @@ def copy_checkout(place):
             shutil.copytree(compiled, target, dirs_exist_ok=True)
 
 
-def outcome(place, room):
-    """Return "killed" or "survived", by the tests of a room."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"tests/{room}"]
+def run_tests(place, room, *options):
+    """Run the tests of a room in a copy; return the exit status and the output, or None if they do not end."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, f"tests/{room}"]
     environment = os.environ | {"PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("NUMBA_CACHE_DIR", None)
     try:
         done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=LIMIT)
     except subprocess.TimeoutExpired:
-        return "killed"
-    if done.returncode not in (0, 1, 2):
-        raise RuntimeError(f"pytest ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return "survived" if done.returncode == 0 else "killed"
+        return None
+    return done.returncode, done.stdout + done.stderr
+
+
+def outcome(place, room):
+    """Return "killed" or "survived", and the first test that noticed, or the way in which all of them ended."""
+    done = run_tests(place, room, "-x")
+    if done is None:
+        return "killed", f"no end in {LIMIT} s"
+    status, output = done
+    if status == 0:
+        return "survived", ""
+    noticed = [line.split(" - ")[0] for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return "killed", noticed[0] if noticed else f"exit status {status}"
 
 
 def main():
@@ -127,17 +138,21 @@ def main():
         place = Path(folder).resolve()
         copy_checkout(place)
         for room in rooms:
+            status, output = run_tests(place, room, "--collect-only")
+            if status:
+                raise RuntimeError(f"the tests of {room} cannot be collected:\n{output[-2000:]}")
             rng = random.Random(f"{args.seed} {room}")
             for mutant in draw(place / PACKAGE / room, rng, args.each):
                 original = mutant.path.read_bytes()
                 began = monotonic()
                 mutant.path.write_bytes(mutant.changed())
-                result = outcome(place, room)
+                result, noticed = outcome(place, room)
                 mutant.path.write_bytes(original)
                 n_all += 1
                 n_killed += result == "killed"
                 where = f"{mutant.path.relative_to(place / PACKAGE)}:{mutant.line}"
-                print(f"{result:<9} {where}  {mutant.old} -> {mutant.new}  {monotonic() - began:.0f} s", flush=True)
+                change = f"{mutant.old} -> {mutant.new}  {monotonic() - began:.0f} s"
+                print(f"{result:<9} {where}  {change}  {noticed}", flush=True)
     print(f"{n_killed} of {n_all} killed")
 
 

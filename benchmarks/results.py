@@ -32,7 +32,7 @@ import numpy as np
 from scipy import stats
 
 ROOT = Path(__file__).resolve().parents[1]
-PATHS = ("--data", "--json", "--log")  # options whose values are paths of one machine
+PATHS = ("--data", "--json", "--log", "--vectors")  # options whose values are paths of one machine
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 _file = None
 

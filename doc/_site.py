@@ -122,6 +122,7 @@ RELATED = [
     [f"features.{name}" for name in ("ArcVectorizer", "ArcTemplate", "dependency_templates", "arc_templates")],
     [f"features.{name}" for name in ("TokenDictVectorizer", "OnRows", "RowUnion", "TemplateVectorizer")],
     ["features.OutOfFoldScores", "features.OnRows", "features.RowUnion", "StructuredSparseMAPClassifier"],
+    ["features.WordVectors", "features.WordClusters", "datasets.load_word_vectors", "features.RowUnion"],
     ["pipeline.StructuredPipeline", "pipeline.make_structured_pipeline", "StructuredSparseMAPClassifier"],
     ["features.TemplateVectorizer", "features.sentences_from_frame", "features.TokenDictVectorizer"],
     ["features.TemplateVectorizer", "datasets.load_conll", "metrics.span_f1_score"],

@@ -1,4 +1,7 @@
-"""Compilation ahead of time, for container images, continuous integration, wheels and demonstrations."""
+"""Compilation ahead of time, for container images, continuous integration, wheels and demonstrations.
+
+Used by `compile`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Samples in blocks, whose dense scores fit into memory."""
+"""Samples in blocks, whose dense scores fit into memory.
+
+Used by `_training`, `estimators` and `metrics`.
+"""
 
 import numpy as np
 from scipy import sparse

@@ -1,4 +1,7 @@
-"""Links from the HTML representation of an estimator to its page in the documentation."""
+"""Links from the HTML representation of an estimator to its page in the documentation.
+
+Used by `conformal`, `distributed`, `estimators`, `features`, `pipeline` and `score_models`.
+"""
 
 from importlib import import_module
 

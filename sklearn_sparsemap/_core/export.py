@@ -167,7 +167,7 @@ class ArraysMixin:
             model = cls._from_plain({**own, **parameters}, fitted, reader.read(tree.get("learned")))
             model._check_fitted()
         except Exception as error:
-            raise ValueError(f"the arrays are no {cls.__name__}: {type(error).__name__}: {error}") from error
+            raise ValueError(f"no {cls.__name__} can be made of the arrays: {type(error).__name__}: {error}") from error
         return model
 
     def _check_fitted(self):

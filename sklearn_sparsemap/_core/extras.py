@@ -1,4 +1,7 @@
-"""Libraries of the extras, which are imported when they are needed."""
+"""Libraries of the extras, which are imported when they are needed.
+
+Used by `distributed` and `plotting`.
+"""
 
 from importlib import import_module
 

@@ -1,6 +1,6 @@
 """Files that are replaced as a whole or not at all.
 
-Used by `datasets`.
+Used by `datasets` and `partition_files.py`.
 """
 
 import os

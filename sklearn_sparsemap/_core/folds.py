@@ -1,6 +1,6 @@
 """Folds of samples that have rows, and hashes of rows.
 
-Used by `estimators/_learners`, `estimators/_multilabel` and `features/_rows`.
+Used by `estimators` and `features`.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Forked processes: locks that other threads hold at the moment of a fork.
 
-Used by `_layers` and `jax`.
+Used by `_layers`, `jax` and `jit.py`.
 In this folder, `jit.py` uses it for the locks of the compiler.
 """
 

@@ -1,6 +1,6 @@
 """HTML for notebooks: a heading, and tables that show their first rows.
 
-Used by `estimators`, `factors`, `inference`, `inspection` and `plotting`.
+Used by `estimators`, `factors`, `inference`, `inspection`, `plotting` and `ragged.py`.
 """
 
 from html import escape

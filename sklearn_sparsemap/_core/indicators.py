@@ -1,6 +1,6 @@
 """Label sets: indicator matrices, the names of their columns, their missing entries, and collections of names.
 
-Used by `estimators`, `factors`, `metrics` and `plotting`.
+Used by `estimators`, `factors`, `features`, `metrics` and `plotting`.
 """
 
 import numbers

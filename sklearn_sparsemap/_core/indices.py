@@ -3,7 +3,8 @@
 Code that takes a sparse matrix from a user or a file calls `check_sparse` first, because even scipy's conversions,
 slices and products read out of bounds if indices are wrong. Kernels accept only matrices that passed.
 
-Used by `_training`, `estimators`, `factors`, `features`, `inference` and `penalties`.
+Used by `_training`, `estimators`, `factors`, `features`, `inference`, `penalties`, `plain.py`, `ragged.py` and
+`validation.py`.
 """
 
 import numpy as np

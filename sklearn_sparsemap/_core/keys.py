@@ -1,6 +1,11 @@
-"""The parameters of objects as nested tuples, which are compared and hashed by their values."""
+"""The parameters of objects as nested tuples, which are compared and hashed by their values.
 
-from collections.abc import Hashable
+Structures, graphs and factors are equal if their keys are, and layers keep what they have compiled for a key.
+
+Used by `_layers`, `factors` and `structures`.
+"""
+
+import pickle
 from typing import Any
 
 import numpy as np
@@ -19,10 +24,25 @@ class HasContent:
         return self.content()
 
 
+class _Itself:
+    """A value that equals nothing but itself. It is kept, so that no other object gets its address."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, _Itself) and self.value is other.value
+
+    def __hash__(self):
+        return id(self.value)
+
+
 def as_key(value):
     """Return a value that is equal for equal parameters: arrays by their numbers, and containers by their entries.
 
-    Objects without `content` are taken by themselves, or by their repr if they have no hash.
+    Dicts are compared in their order, because additional scores are joined in it. Other objects without `content` are
+    taken by themselves if they have a hash. Those without one, such as data frames, are compared by their pickles, or
+    by identity if they have none.
     """
     if isinstance(value, HasContent):
         return type(value), value.content()
@@ -37,6 +57,20 @@ def as_key(value):
     if isinstance(value, set | frozenset):
         return frozenset(map(as_key, value))
     if sparse.issparse(value):
-        matrix = value.tocsr()
+        matrix = sparse.csr_array(value, copy=True)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
         return matrix.shape, as_key(matrix.data), as_key(matrix.indices), as_key(matrix.indptr)
-    return value if isinstance(value, Hashable) else repr(value)
+    try:
+        hash(value)
+    except TypeError:
+        return _key_of_unhashable(value)
+    return value
+
+
+def _key_of_unhashable(value):
+    try:
+        return type(value), pickle.dumps(value)
+    except Exception:
+        # Objects may raise anything while they are pickled.
+        return _Itself(value)

@@ -4,7 +4,7 @@ A method that trains works on a copy of the estimator, and replaces the dict of 
 reads keeps the dict with which it began. Only the optimiser of a stream changes in place: `partial_fit` and the readers
 of an optimiser take turns.
 
-Used by `conformal`, `estimators` and `features`.
+Used by `conformal`, `estimators`, `features`, `export.py`, `pickles.py` and `unwrap.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An order of the elements of sets that is the same in every process, although hashes of strings differ.
 
-Used by `estimators` and `features`.
+Used by `estimators`, `features` and `indicators.py`.
 """
 
 from collections.abc import Set

@@ -1,6 +1,6 @@
 """The plain form of values: JSON text and NumPy arrays, from which only objects of listed classes are made.
 
-Used by `estimators`, `features` and `pipeline`.
+Used by `estimators`, `features`, `pipeline` and `export.py`.
 """
 
 from __future__ import annotations

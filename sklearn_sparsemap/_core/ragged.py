@@ -1,6 +1,7 @@
 """RaggedArray: per-sample arrays of different lengths, stored as one array.
 
-Used by `_training`, `distributed`, `estimators`, `features`, `inference` and `metrics`.
+Used by `_training`, `distributed`, `estimators`, `features`, `inference`, `metrics`, `indicators.py`,
+`partition_files.py` and `validation.py`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A row has some of the labels, or exactly one of them. Gold is an array of shape (n_rows, n_labels) with 1 for the labels
 of a row, 0 for the others, and NaN if unknown. Regressors learn other numbers, too.
 
-Used by `_training`, `estimators/_learners` and `features/_rows`.
+Used by `estimators` and `features`.
 """
 
 from contextlib import contextmanager
@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import numpy as np
 from sklearn.base import clone, is_regressor
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
@@ -19,6 +20,8 @@ from .validation import first_of
 # Probabilities are mapped linearly to the range from this to 1 minus this, which keeps their order. Forests predict 0
 # and 1, whose log-odds are infinite. On letters, values from 1e-4 to 1e-2 make no difference beyond that of two seeds.
 SMALLEST = 1e-3
+# Estimators that have the parameter `n_jobs`, but ignore it, with a warning.
+_IGNORE_THREADS = (LogisticRegression,)
 # Score of a label that is always absent, or always present, in training.
 _RARE = np.log(SMALLEST)
 
@@ -206,12 +209,14 @@ class RowEstimator:
         if not hasattr(found, "get_params"):
             return found
         changed = {}
-        for name, value in sorted(found.get_params().items()):
-            parameter = name.rpartition("__")[2]
+        values = found.get_params()
+        for name, value in sorted(values.items()):
+            owner, _, parameter = name.rpartition("__")
             if parameter == "random_state" and value is None and self.rng is not None:
                 changed[name] = int(self.rng.randint(2**31 - 1))
             elif parameter == "n_jobs" and value is None and self.n_jobs is not None:
-                changed[name] = self.n_jobs
+                if not isinstance(values.get(owner, found), _IGNORE_THREADS):
+                    changed[name] = self.n_jobs
             elif parameter == "class_weight" and isinstance(value, dict) and labels is not None:
                 changed[name] = {k: value[label] for k, label in enumerate(labels.tolist()) if label in value}
         return found.set_params(**changed) if changed else found

@@ -4,6 +4,8 @@ Used by `estimators`, `metrics`, `spans` and `structures`.
 
 `metrics/_spans.py` and `estimators/_structured/restrictions.py` read `prefixes`, and call `table` with the names of
 rules.
+
+Used by `estimators` and `metrics`.
 """
 
 from __future__ import annotations

@@ -42,6 +42,7 @@ POSITIVE = Number(numbers.Real, 0, None, closed="neither")
 NOT_NEGATIVE = Number(numbers.Real, 0, None, closed="left")
 POSITIVE_OR_INF = Number(numbers.Real, 0, np.inf, closed="right")
 POSITIVE_INT = Number(numbers.Integral, 1, None, closed="left")
+NOT_NEGATIVE_INT = Number(numbers.Integral, 0, None, closed="left")
 FRACTION = Number(numbers.Real, 0, 1, closed="neither")
 N_JOBS = (numbers.Integral, None)
 

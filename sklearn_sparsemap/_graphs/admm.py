@@ -4,6 +4,8 @@ Each factor has copies of its variables, weighted by 1 / degree in the scores an
 variables of a factor differ in degree, a proximal term towards the last copies equalises their weights, so that the
 usual closed forms and solvers solve the factor. Otherwise this is the algorithm of the paper, except for the rule that
 adapts the penalty.
+
+Used by `batch.py`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Anderson acceleration of a fixed-point iteration x -> g(x), with a memory of a few steps."""
+"""Anderson acceleration of a fixed-point iteration x -> g(x), with a memory of a few steps.
+
+Used by `block.py`.
+"""
 
 from collections import namedtuple
 

@@ -1,6 +1,6 @@
 """Factor graphs in the form of kernels: flat arrays, and the numbers of the kinds of factors.
 
-Used by `_graphs/tables`, `_layers`, `_training`, `factors`, `inference` and `losses`.
+Used by `_graphs/tables`, `_layers`, `_training`, `factors`, `inference`, `losses` and most files here.
 """
 
 from collections import namedtuple

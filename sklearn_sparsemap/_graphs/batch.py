@@ -1,4 +1,7 @@
-"""The solvers of factor graphs as loops over samples: one compiled call for many samples of one graph."""
+"""The solvers of factor graphs as loops over samples: one compiled call for many samples of one graph.
+
+Used by `inference`, `choice.py` and `small.py`.
+"""
 
 from functools import partial
 

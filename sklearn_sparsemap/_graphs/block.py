@@ -4,6 +4,8 @@ The dual is minimised over the variables lambda_f of one factor at a time. The m
 the scores minus the dual variables of the other factors (Dykstra's algorithm, which needs no step size). The dual
 decreases in every sweep. An extrapolated point is kept only if the dual after the next sweep is no larger than before.
 `batch.py` calls `solve_block`; `admm.py` shares the tests of infeasibility and `subtract_multipliers`.
+
+Used by `admm.py` and `batch.py`.
 """
 
 import numpy as np

@@ -6,6 +6,8 @@ The dual of Niculae and Martins 2020, eq. 10, with one vector lambda_f for the l
 
 At lambda_f = z - u_f, where u_f is the SparseMAP of the factor under z, sigma_f needs no further call: u_f is also MAP
 there (Moreau).
+
+Used by `admm.py`, `batch.py`, `block.py` and `faces.py`.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """The choice of the kernels for a graph, and of the solvers for its structures.
 
-Used by `inference`.
+Used by `inference` and `jacobian.py`.
 """
 
 import numpy as np

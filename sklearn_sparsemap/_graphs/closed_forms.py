@@ -3,6 +3,8 @@
 
 All functions work on literals: `z` contains the scores of a factor's literals, `p` its solution. The literal of a
 negated variable is 1 - u, and its score is 1 - z, because the solution minimises the distance to the scores.
+
+Used by `admm.py`, `block.py`, `certificate.py`, `projection.py` and `small.py`.
 """
 
 import numpy as np

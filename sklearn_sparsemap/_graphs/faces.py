@@ -3,6 +3,8 @@
 `jacobian.py` finds them once for a batch of solutions. `projection.py` projects onto their directions, which is the
 product with the Jacobian of the marginals. The layout of `Faces` is known here and in `jacobian.py`,
 which joins the ranges. `SNAP` says at which kinks a derivative is taken.
+
+Used by `_graphs/tables`, `jacobian.py`, `projection.py` and `tensors.py`.
 """
 
 from typing import NamedTuple

@@ -9,6 +9,8 @@ are kept, and the squares of the other coefficients are added to the diagonal D 
 
 which elimination from the leaves to the roots solves without fill-in. It loses no digits, because all terms of a pivot
 have the same sign. If the graph is a forest, such as a path or a tree of implications, the preconditioner is exact.
+
+Used by `newton.py`.
 """
 
 from collections import namedtuple

@@ -1,4 +1,7 @@
-"""Graphs that are one matching: each variable is a cell of a table, and each line and column has one factor."""
+"""Graphs that are one matching: each variable is a cell of a table, and each line and column has one factor.
+
+Used by `factors` and `matchings.py`.
+"""
 
 from collections import namedtuple
 

@@ -1,4 +1,7 @@
-"""Graphs that are one matching: the multipliers of all factors, from the facets of the matching."""
+"""Graphs that are one matching: the multipliers of all factors, from the facets of the matching.
+
+Used by `inference`.
+"""
 
 import numpy as np
 from numba import types

@@ -3,6 +3,8 @@
 `rows.py` defines the function phi, its rows A and the `Dual`. `solve_plainly` is the part of `solve_rows` that small
 graphs need, and must give the same bits; tests compare them.
 (`_numerics/newton.py` is another method, on the cuts of one polytope.)
+
+Used by `batch.py` and `small.py`.
 """
 
 import numpy as np

@@ -12,6 +12,8 @@ graph of the open variables. Variables of structures and of inequalities stay op
 The multipliers of the pairs of fixed variables follow from the order of fixing: of the two ends of a pair, the one that
 was fixed first gets the whole score in the case that is worst for its state. So the solution of the open graph and
 these multipliers are together a solution of the whole graph.
+
+Used by `batch.py` and `pairs.py`.
 """
 
 from collections import namedtuple

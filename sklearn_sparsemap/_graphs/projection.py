@@ -6,6 +6,8 @@ the directions that are in the faces of all factors. P d is d minus a combinatio
 conjugate gradients compute. The alternative is the iteration of the paper, which averages the projections of all
 factors until nothing changes. Each variable is averaged over the same number of factors, and factors without the
 variable do not change it. Otherwise, the projection would not be orthogonal.
+
+Used by `_graphs/tables` and `jacobian.py`.
 """
 
 from typing import NamedTuple

@@ -3,7 +3,7 @@
 The quadratic term is centred at the marginals of the last step. The steps converge to a solution of the linear
 program, and reach it after few steps, because the scores grow from step to step.
 
-Used by `_graphs/tables`.
+Used by `_graphs/tables`, `batch.py` and `small.py`.
 """
 
 from collections import namedtuple

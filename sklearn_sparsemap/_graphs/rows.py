@@ -12,6 +12,8 @@ the structures. h(a) = max of a u - u^2/2 over u in [0, 1].
 
 The second derivative is A J A' with the projector J onto the directions of the face of u. So a Newton step costs one
 solve by conjugate gradients, and is exact once the faces do not change. The backward pass uses the same operator.
+
+Used by `_graphs/tables`, `inference`, `admm.py`, `batch.py`, `block.py`, `newton.py`, `presolve.py` and `small.py`.
 """
 
 from collections import namedtuple

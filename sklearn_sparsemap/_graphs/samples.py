@@ -1,6 +1,6 @@
 """Samples of one factor graph and their solutions, as the arguments of the loops over samples.
 
-Used by `_graphs/tables`, `inference` and `losses`.
+Used by `_graphs/tables`, `inference`, `losses`, `batch.py`, `faces.py`, `projection.py` and `small.py`.
 """
 
 from typing import NamedTuple

@@ -7,6 +7,8 @@ bit by bit. It gives up if a sample needs more; `batch.py` then solves the sampl
 
 Newton's method ends with the gradient of the dual. So its gap and residual need no certificate by the closed forms of
 all factors (`certificate.py`), which would take a third of the code.
+
+Used by `choice.py`.
 """
 
 import numpy as np

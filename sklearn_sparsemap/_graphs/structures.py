@@ -1,4 +1,7 @@
-"""The structure factors in the solvers of a graph: their SparseMAP, their faces, and their directions of recession."""
+"""The structure factors in the solvers of a graph: their SparseMAP, their faces, and their directions of recession.
+
+Used by most files here.
+"""
 
 from collections import namedtuple
 

@@ -3,6 +3,8 @@
 A graph of any other form has no `TableArrays`, and general solvers solve it. The kernels in `tables/` rely on each of
 the conditions: exactly one value of each node is on, a node's variables follow one another, and both ends of an edge
 have the same number of values, all signs and costs are 1, and cells and messages follow the order of the variables.
+
+Used by `_graphs/tables` and `factors`.
 """
 
 from collections import namedtuple

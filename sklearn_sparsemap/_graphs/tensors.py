@@ -1,6 +1,8 @@
 """LP-SparseMAP of graphs of logic factors and pairs in batched operations of PyTorch.
 
 The dual is that of `rows.py`, in one multiplier for each row; Newton's method solves it for all samples at once.
+
+Used by `_layers`.
 """
 
 from functools import lru_cache

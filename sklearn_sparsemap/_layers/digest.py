@@ -1,4 +1,7 @@
-"""Digests of structures, graphs and functions, which are the same in all processes."""
+"""Digests of structures, graphs and functions, which are the same in all processes.
+
+Used by `entry.py`.
+"""
 
 import dis
 import hashlib

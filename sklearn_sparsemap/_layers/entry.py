@@ -1,6 +1,6 @@
 """Entries of the register: the names of operators in compiled and exported programs.
 
-Used by `torch`.
+Used by `torch`, `losses.py`, `operators.py` and `register.py`.
 """
 
 import json

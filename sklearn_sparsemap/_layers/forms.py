@@ -1,6 +1,6 @@
 """Checks of the shapes of user input, which work for tensors of any library.
 
-Used by `jax` and `torch`.
+Used by `jax`, `torch` and `tensors.py`.
 """
 
 import numbers

@@ -1,4 +1,7 @@
-"""The operator of factor graphs: one for all samples, or one for each shape."""
+"""The operator of factor graphs: one for all samples, or one for each shape.
+
+Used by `register.py`.
+"""
 
 from functools import lru_cache, partial
 from typing import NamedTuple

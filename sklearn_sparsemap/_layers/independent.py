@@ -4,6 +4,8 @@ The steps are then independent, and each is a projection onto the simplex. Thous
 the additional marginals are determined. Among the optimal mixtures, this takes the one in which neighbours are
 independent, ``v[t, i, j] = u[t, i] u[t + 1, j]``: no transition is preferred, so all of them get gradients.
 `structures/_chain/tensors.py` has the same rule.
+
+Used by `structures.py`.
 """
 
 from functools import cached_property

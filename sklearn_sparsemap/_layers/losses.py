@@ -1,4 +1,7 @@
-"""Losses in layers: their operators, and gold structures as arrays."""
+"""Losses in layers: their operators, and gold structures as arrays.
+
+Used by `torch`.
+"""
 
 from math import prod
 from typing import NamedTuple

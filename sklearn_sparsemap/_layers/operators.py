@@ -6,6 +6,8 @@ axis of samples first: scores (n_samples, *shape); additional scores (n_samples,
 for batches without padding. The Jacobian over scores and additional scores together is symmetric.
 
 The subclasses are in `structures.py` and `graphs.py`, and `register.py` makes their instances.
+
+Used by `graphs.py`, `structures.py` and `tensors.py`.
 """
 
 import warnings

@@ -3,8 +3,7 @@
 An array of a batch has shape (n_samples, *padded); each sample is at the beginning of each axis. Flat arrays contain
 the entries of all samples, one after the other, in C order.
 
-Used by `torch`.
-In this folder, `structures.py`, `graphs.py` and `losses.py` use it.
+Used by `torch`, `graphs.py`, `losses.py` and `structures.py`.
 """
 
 import numpy as np

@@ -4,7 +4,7 @@
 number of its operator. A compiled or exported program of PyTorch contains its name: the digest of the structure or
 graph, and the options. So a program that another process has exported finds an equal structure, or none.
 
-Used by `jax` and `torch`.
+Used by `jax`, `torch`, `forms.py` and `losses.py`.
 """
 
 import json

@@ -4,7 +4,7 @@ Layers describe samples by rows of ints, shape (n_samples, 1 + n_lengths): wheth
 lengths. A zero anywhere in a row says that the sample is empty. Its scores are never read, and its marginals and their
 derivatives are zero.
 
-Used by `jax` and `torch`.
+Used by `jax`, `torch`, `graphs.py`, `losses.py` and `structures.py`.
 """
 
 from contextlib import contextmanager

@@ -1,4 +1,7 @@
-"""The operator of a structure."""
+"""The operator of a structure.
+
+Used by `forms.py` and `register.py`.
+"""
 
 from functools import cached_property, lru_cache, partial
 from math import prod
@@ -171,8 +174,8 @@ class StructureOperator(Operator):
 
     def solve(self, scores, additional, lengths):
         is_sparse = self.argmax == "sparsemap"
-        coupled_by = self.structure.coupled_by
-        if is_sparse and coupled_by is not None and has_constant_transitions(self, additional):
+        own = self.structure.polytope_solver
+        if is_sparse and own is not None and own.coupled_by is not None and has_constant_transitions(self, additional):
             shape = self.extra[0][1]
             solved = self._uncoupled.solve(scores, additional[:, prod(shape) :], lengths)
             again = partial(SolvedStructures, self, scores, additional, lengths)
@@ -215,12 +218,14 @@ class SolvedStructures:
         padded = operator.pack(scores, additional, lengths)
         options = {}
         self._argmax = operator.argmax
-        self._capped = operator.max_iter is not None and not structure.is_soon_exact(padded.problems)
+        own = structure.polytope_solver
+        n_jobs = operator.n_jobs
+        is_limited = operator.max_iter is not None
+        self._capped = is_limited and (own is None or not own.is_soon_exact(padded.problems))
         self._padded, self._shape = padded, scores.shape
         self._simplex = structure.is_flat
         if self._capped:
             options = {"solver": "active_set", "max_iter": operator.max_iter}
-        own, n_jobs = structure.polytope_solver, operator.n_jobs
         if own is not None and own.before is always and len(padded.problems.scores) < _FEW_PARTS:
             n_jobs = 1
         solution = argmax_problems(structure, padded.problems, self._argmax, tol=operator.tol, n_jobs=n_jobs, **options)

@@ -2,6 +2,8 @@
 
 `xp` is the module `torch` or `jax.numpy`. Leading axes become one axis of samples, masks become scores of -inf, and
 samples are described by the rows of `samples`.
+
+Used by `jax` and `torch`.
 """
 
 from math import prod

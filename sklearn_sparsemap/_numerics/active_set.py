@@ -4,7 +4,7 @@ Niculae et al. 2018, section 3 and appendix A. Each round solves exactly for the
 ends after finitely many rounds. This includes structures that are affinely dependent on the support, which occur
 because only unary parts are penalised. `tensors.py` is the same method for tensors.
 
-Used by `_graphs` and `inference`.
+Used by `_graphs`, `inference`, `frank_wolfe.py` and `loops.py`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Jacobian products of all problems of a batch; one compiled call for each thread."""
+"""Jacobian products of all problems of a batch; one compiled call for each thread.
+
+Used by `inference` and `facet_loops.py`.
+"""
 
 from collections import namedtuple
 

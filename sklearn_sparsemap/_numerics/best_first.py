@@ -9,6 +9,8 @@ A queue is a pair of arrays. ``values[c]`` is the score of candidate c, from 1 o
 the structure: the structure of the list that is its parent, and two ints that depend on the search. The last column of
 ``rows`` is a heap of candidates, the best one at place 1. Row 0 holds the numbers of candidates in the heap and of rows
 in use, and ``values[0]`` the score that new candidates must exceed.
+
+Used by `structures`, `derivations.py` and `partition.py`.
 """
 
 import numpy as np

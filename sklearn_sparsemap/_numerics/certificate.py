@@ -1,6 +1,8 @@
 """A duality gap from the multipliers of cuts, without a call of the oracle, for the facets of trees and matchings.
 
 `rows` and `cuts` are as in `newton.py`.
+
+Used by `structures`.
 """
 
 import numpy as np

@@ -4,7 +4,8 @@ The factor is upper triangular, K = R'R, and is stored in the leading k x k bloc
 every inner loop runs along a row. A second array holds the columns ``R'^{-1} [theta, 1]`` of the two right-hand sides
 that the solvers need. Appending and removing update them in O(k), and a solve is a single back substitution.
 
-Used by `_graphs` and `_training`.
+Used by `_graphs`, `_training`, `active_set.py`, `face.py`, `frank_wolfe.py`, `newton.py`, `support.py` and
+`tight_face.py`.
 """
 
 import math

@@ -6,7 +6,7 @@ make before it is asked again: `ALL` if the active set is expected to be faster.
 returns 0 or, with a minus sign, the number of rounds after which that solver gives up. The active set then continues
 from the structures it has found.
 
-Used by `_graphs`, `_layers`, `_training`, `inference`, `losses` and `structures`.
+Used by `_graphs`, `_layers`, `_training`, `inference`, `losses`, `structures`, `loops.py` and `polytope_solver.py`.
 """
 
 from collections import namedtuple

@@ -1,4 +1,7 @@
-"""Connected components by union-find: representatives that point to one another."""
+"""Connected components by union-find: representatives that point to one another.
+
+Used by `_graphs`.
+"""
 
 from .._core.jit import kernel
 

@@ -13,6 +13,8 @@ References
 ----------
 .. [1] Eppstein. Finding the k Shortest Paths. SIAM Journal on Computing, 1998.
 .. [2] Huang and Chiang. Better k-best Parsing. IWPT 2005.
+
+Used by `structures`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Draws from many categorical distributions at once."""
+"""Draws from many categorical distributions at once.
+
+Used by `inference` and `structures`.
+"""
 
 import numpy as np
 

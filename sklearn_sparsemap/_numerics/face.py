@@ -2,6 +2,8 @@
 
 The Jacobian is the orthogonal projector onto the direction space of the face on which the solution lies. The support
 of a solver need not span that face (a structure of weight zero may be missing), so the face is completed first.
+
+Used by `_graphs`, `inference`, `backward.py` and `tensors.py`.
 """
 
 from collections import namedtuple

@@ -1,4 +1,7 @@
-"""Jacobian products of many problems that facet solvers solved, in one compiled call."""
+"""Jacobian products of many problems that facet solvers solved, in one compiled call.
+
+Used by `inference`.
+"""
 
 from collections import namedtuple
 

@@ -23,6 +23,8 @@ A Jacobian product by facets has one signature for all structures::
 Its arrays are those of the solution, rows one after the other. The Jacobian is symmetric, so one function serves `vjp`
 and `jvp`. It overwrites `out` and adds to `additional_out`. `tight_face.face_products` makes one from the equations
 of a face.
+
+Used by `_graphs`, `structures`, `facet_loops.py`, `newton.py`, `rows.py` and `tight_face.py`.
 """
 
 import numpy as np

@@ -10,6 +10,8 @@ and exact; these variants serve as baselines.
 
 The error of marginals can be as large as the square root of twice the gap, and rounding of large scores hides gaps that
 are not small. So once the gap is small enough, the exact weights on the support are computed, and the gap again.
+
+Used by `loops.py`.
 """
 
 import numpy as np

@@ -1,6 +1,7 @@
 """MAP and SparseMAP of a range of the problems of a batch, in one compiled call each.
 
-Used by `_graphs`, `_training`, `inference`, `losses`, `structures` and `testing`.
+Used by `_graphs`, `_training`, `inference`, `losses`, `structures`, `testing`, `backward.py`, `best_first.py`,
+`derivations.py`, `facet_loops.py`, `partition.py` and `polytope_solver.py`.
 """
 
 from collections import namedtuple

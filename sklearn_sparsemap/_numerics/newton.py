@@ -13,6 +13,8 @@ Conventions: the first k of `cuts` are in use. A cut sums the entries u[r, i] of
 of nodes. Row r belongs to node r + 1. ``member`` (capacity, n_columns) is 1 for the nodes in the set, and 0 for others;
 ``bits`` holds the same, 64 nodes a word. If there are no `bits`, cut k is column k of all rows. `structures/_tree`,
 `structures/_matching` and `_graphs/matchings.py` read and write the fields of `Rows` and `Cuts`.
+
+Used by `_graphs`, `structures`, `certificate.py` and `tight_face.py`.
 """
 
 from collections import namedtuple

@@ -5,6 +5,8 @@ that have the parts before it, and lack it. If the number of parts varies, also 
 further one. The oracle finds the best structure of each set, by scores that require and forbid parts. A candidate is
 the number of a set below a structure of the list, from which its required and forbidden parts follow. So only the
 structures of the list are kept.
+
+Used by `structures`.
 """
 
 import numpy as np

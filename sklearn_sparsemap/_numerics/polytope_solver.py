@@ -36,6 +36,11 @@ class PolytopeSolver(NamedTuple):
         Decomposes a solution into structures and weights. If None, the active set does it.
     equations : Entry, default=None
         Returns the equations of a solution's face, for factor graphs; see `tight_face`. None means the active set.
+    soon_exact : callable, default=None
+        ``soon_exact(problems)`` tells whether this solver takes no longer than a few oracle calls. Layers with
+        `max_iter` are then exact. By default, whether `before` is `always`.
+    coupled_by : str, default=None
+        Name of the first additional scores, without which the rows of scores are independent choices.
     of_many : callable, default=None
         Jacobian products of a closed form that returns structures, if these are many: ``of_many(problems, marginals,
         unary)`` in NumPy, for all problems at once.
@@ -51,7 +56,13 @@ class PolytopeSolver(NamedTuple):
     after: Entry | None = None
     paths: Entry | None = None
     equations: Entry | None = None
+    soon_exact: Callable[[Any], bool] | None = None
+    coupled_by: str | None = None
     of_many: Callable[..., Any] | None = None
+
+    def is_soon_exact(self, problems):
+        """Return whether exact inference of `Problems` takes no longer than a few calls of the oracle."""
+        return self.before is always if self.soon_exact is None else self.soon_exact(problems)
 
     @property
     def alone(self):

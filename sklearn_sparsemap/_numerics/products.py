@@ -1,4 +1,7 @@
-"""Products of small matrices with padded rows, four numbers at a time; see `_core/lanes`."""
+"""Products of small matrices with padded rows, four numbers at a time; see `_core/lanes`.
+
+Used by `newton.py` and `tight_face.py`.
+"""
 
 from .._core.jit import kernel
 from .._core.lanes import WIDTH, load, padded, pick, spread, store

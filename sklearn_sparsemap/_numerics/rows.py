@@ -2,6 +2,8 @@
 
 Conventions as in `newton`. The entries of a row are ``steps[2]`` blocks of equal length, one for each label of arcs, or
 one block. Entry i of block b in row r is part ``r * steps[0] + i * steps[1] + b``.
+
+Used by `structures`.
 """
 
 import numpy as np

@@ -20,7 +20,8 @@ solution is a tuple
 - objective, gap: as in `SparseMAPResult`;
 - n_iter: calls of the oracle.
 
-Used by `_graphs`, `inference`, `losses` and `structures`.
+Used by `_graphs`, `inference`, `losses`, `structures`, `active_set.py`, `argmax.py`, `competence.py` and
+`frank_wolfe.py`.
 """
 
 from numba import types

@@ -1,4 +1,7 @@
-"""Projections of rows onto the simplex, warm started at the previous threshold."""
+"""Projections of rows onto the simplex, warm started at the previous threshold.
+
+Used by `_graphs`, `structures`, `newton.py` and `rows.py`.
+"""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 """Support: the structures of a solution, their weights, and the factor of their Gram matrix.
 
-Used by `_graphs`, `inference`, `losses` and `structures`.
+Used by `_graphs`, `inference`, `losses`, `structures` and most files here.
 """
 
 from collections import namedtuple

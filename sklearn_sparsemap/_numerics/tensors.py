@@ -8,6 +8,8 @@ the device, in one transfer: how many samples are left, and how many structures 
 An oracle is a function ``best(batch)`` of a `TensorBatch` that returns the slots (n_samples, n_slots) and additional
 slots (n_samples, n_additional_slots) of best structures, -1 where empty, and their values (n_samples,). No structure
 may have a part twice, and a part must always be in the same slot.
+
+Used by `structures`.
 """
 
 from typing import NamedTuple

@@ -14,7 +14,7 @@ of a float, so rounding does not make the bound too small.
 A node fixes a variable, and then all variables that the constraints decide, or whose other value costs more than is
 left to gain (reduced-cost fixing; Balas and Zemel: An Algorithm for Large Zero-One Knapsack Problems, 1980).
 
-Used by `inference` and `structures`.
+Used by `inference`, `structures` and `zero_one_search.py`.
 """
 
 from collections import namedtuple

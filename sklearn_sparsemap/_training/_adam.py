@@ -14,6 +14,8 @@ alpha : float
     Strength of the penalty.
 start, stop : int
     The range of weights, or of features, of a call.
+
+Used by `_minibatch.py`.
 """
 
 import numpy as np

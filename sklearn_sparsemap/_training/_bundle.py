@@ -8,7 +8,7 @@ gradient at the best point. It is small only near the optimum.
 Reference: Kiwiel, Proximity control in bundle methods for convex nondifferentiable minimization. Mathematical
 Programming 46, 1990.
 
-Used by `_training/_group_lasso` and `_training/_quasi_newton`.
+Used by `_training/_group_lasso`, `_training/_quasi_newton` and `estimators`.
 """
 
 import numpy as np

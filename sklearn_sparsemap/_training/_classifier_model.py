@@ -4,7 +4,7 @@ The scores of a row are ``scale * f(row) + bias``, for the scores f of an estima
 `_core/row_scores.py`. Its scores for its own training rows are too certain, so scale, biases and additional scores are
 learned on scores of rows that it has not seen.
 
-Used by `estimators/_learners`.
+Used by `estimators`.
 """
 
 from copy import copy

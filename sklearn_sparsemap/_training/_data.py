@@ -1,6 +1,7 @@
 """Flat training data: gold structures, features and weights of samples for kernels.
 
-Used by `_training/_online`.
+Used by `_training/_online`, `_adam.py`, `_columns.py`, `_objective.py`, `_scores.py`, `_structure_task.py` and
+`score_models.py`.
 """
 
 from collections import namedtuple

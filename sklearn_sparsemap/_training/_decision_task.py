@@ -1,4 +1,7 @@
-"""The task of decisions by predicted values."""
+"""The task of decisions by predicted values.
+
+Used by `estimators`.
+"""
 
 import numpy as np
 

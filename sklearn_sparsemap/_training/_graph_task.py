@@ -1,4 +1,7 @@
-"""The task of samples with factor graphs."""
+"""The task of samples with factor graphs.
+
+Used by `estimators`.
+"""
 
 from functools import cached_property, partial
 from math import prod

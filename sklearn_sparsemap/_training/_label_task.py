@@ -1,4 +1,7 @@
-"""The task of label sets."""
+"""The task of label sets.
+
+Used by `estimators`.
+"""
 
 import numpy as np
 

@@ -1,4 +1,7 @@
-"""Mini-batch learning for any task: of a network with additional scores, and of a linear model."""
+"""Mini-batch learning for any task: of a network with additional scores, and of a linear model.
+
+Used by `estimators`.
+"""
 
 from functools import partial
 

@@ -1,4 +1,7 @@
-"""A multilayer perceptron with ReLU and dropout that computes scores, with additional scores."""
+"""A multilayer perceptron with ReLU and dropout that computes scores, with additional scores.
+
+Used by `estimators`.
+"""
 
 from itertools import pairwise
 

@@ -9,6 +9,8 @@ The loss is a difference of convex functions. L-BFGS minimises it directly. If i
 linearised, and the remaining convex loss is minimised, repeatedly (the convex-concave procedure).
 
 Reference: Yuille and Rangarajan, The Concave-Convex Procedure. Neural Computation 15, 2003.
+
+Used by `estimators`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Products of rows of features and sparse weights, for the scores of a linear model."""
+"""Products of rows of features and sparse weights, for the scores of a linear model.
+
+Used by `score_models.py`.
+"""
 
 from collections import namedtuple
 

@@ -1,4 +1,7 @@
-"""The tasks of samples of one structure: structures of parts, sequences of labels, and one label each."""
+"""The tasks of samples of one structure: structures of parts, sequences of labels, and one label each.
+
+Used by `estimators` and `_partial_task.py`.
+"""
 
 from collections import namedtuple
 from functools import cached_property, partial
@@ -198,7 +201,7 @@ class StructureTask(Task):
     sequential = True
     # Weights of all rows, relative to those of their samples; None if all are 1. See `_data.Targets`.
     step_weights = None
-    # The task over all structures, which predicts, if the loss is over some of them (`Structure.for_training`).
+    # The task over all structures, which predicts, if the loss is over some of them (`InEstimators.for_training`).
     whole = None
     # Whether `loss_gradient` overwrites the scores of all samples, a C-contiguous array, with the residuals.
     overwrites_scores = True
@@ -391,7 +394,7 @@ class StructureTask(Task):
 
     def predict(self, scores, additional, n_jobs):
         found = self._best(scores, additional, n_jobs)
-        return np.array(list(found)) if self.structure.decodes_alike else object_array(found)
+        return np.array(list(found)) if self.structure.in_estimators.predicts_arrays else object_array(found)
 
     def n_best(self, scores, additional, k, n_jobs, chosen=None):
         problems = self._problems(scores, additional)
@@ -411,13 +414,14 @@ class StructureTask(Task):
         The latter are `gold`, with some structure in place of those that the model cannot predict.
         """
         structure = self.structure
-        return [not structure.misfits(own) for own in gold], [structure.repair(own) for own in gold]
+        form = structure.in_estimators
+        return [not form.misfits(structure, own) for own in gold], [form.repair(structure, own) for own in gold]
 
     def encode(self, i, structures):
-        return self.structure.encode_all(structures, self.layout[0][i])
+        return self.structure.in_estimators.encode_all(self.structure, structures, self.layout[0][i])
 
     def values(self, i, scores, additional, structures):
-        pairs = self.structure.encode_all(structures, self.layout[0][i])
+        pairs = self.structure.in_estimators.encode_all(self.structure, structures, self.layout[0][i])
         if len({(len(unary), len(joint)) for unary, joint in pairs}) == 1:
             unary = np.array([parts[0] for parts in pairs])
             joint = np.array([parts[1] for parts in pairs])

@@ -1,4 +1,8 @@
-"""The interface of samples for optimisers and estimators: structures, factor graphs and label sets."""
+"""The interface of samples for optimisers and estimators: structures, factor graphs and label sets.
+
+Used by `estimators`, `_decision_task.py`, `_graph_task.py`, `_label_task.py`, `_partial_task.py` and
+`_structure_task.py`.
+"""
 
 from copy import copy
 from functools import partial

@@ -272,6 +272,17 @@ def trees_of(regressor):
     return regressor.estimators_ if isinstance(regressor, RandomForestRegressor | ExtraTreesRegressor) else None
 
 
+def trees_by_output(regressor):
+    """Return a tree for each output of a fitted `MultiOutputRegressor` of trees, or None if it is something else."""
+    from sklearn.multioutput import MultiOutputRegressor
+    from sklearn.tree import BaseDecisionTree
+
+    if not isinstance(regressor, MultiOutputRegressor):
+        return None
+    found = regressor.estimators_
+    return found if all(isinstance(tree, BaseDecisionTree) for tree in found) else None
+
+
 def own_tree(tree, factor, values=None):
     """Return an `OwnTree` of a fitted tree of scikit-learn.
 

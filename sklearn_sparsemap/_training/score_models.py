@@ -2,7 +2,7 @@
 
 Each other model has a file of its own, such as `_network.py`.
 
-Used by `_training/_group_lasso`, `_training/_online` and `estimators`.
+Used by `_training/_group_lasso`, `_training/_online`, `estimators` and most files here.
 """
 
 from copy import copy

@@ -111,7 +111,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
     labels. Its members that are subsets of others are the coarse answers.
 
     **What cannot be predicted.** A label that the model does not know, labels that violate its constraints, assignments
-    that violate factors, and trees that its structure does not allow (`Structure.misfits`) are in no set. In
+    that violate factors, and trees that its structure does not allow (`DependencyTree.misfits`) are in no set. In
     calibration they count as not covered.
 
     Lists are those of `n_best`, with a few structures at first, and more until one is outside the set. Label sets with

@@ -1,4 +1,7 @@
-"""Nonconformity of structures: an offset minus a sum of scores of parts, so n-best lists are in its order."""
+"""Nonconformity of structures: an offset minus a sum of scores of parts, so n-best lists are in its order.
+
+Used by `_conformal.py`.
+"""
 
 import numpy as np
 

@@ -8,6 +8,7 @@ from ._conllu_files import ConlluSentence, dump_conllu
 from ._hierarchical import load_hierarchical_arff
 from ._ingredients import load_ingredients
 from ._listops import load_listops, make_listops
+from ._word_vectors import load_word_vectors
 
 __all__ = [
     "ConlluSentence",
@@ -19,6 +20,7 @@ __all__ = [
     "load_listops",
     "load_multilabel_arff",
     "load_partition",
+    "load_word_vectors",
     "make_listops",
     "save_partition",
 ]

@@ -1,4 +1,7 @@
-"""Files in the format ARFF: attributes and rows, dense or sparse."""
+"""Files in the format ARFF: attributes and rows, dense or sparse.
+
+Used by `_arff.py` and `_hierarchical.py`.
+"""
 
 import re
 from collections import Counter

@@ -1,4 +1,7 @@
-"""dump_conllu, and sentences with the lines of their file."""
+"""dump_conllu, and sentences with the lines of their file.
+
+Used by `_conllu.py`.
+"""
 
 from __future__ import annotations
 

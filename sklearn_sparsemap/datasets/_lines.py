@@ -1,4 +1,7 @@
-"""The lines of text files, plain or compressed by gzip, read piece by piece."""
+"""The lines of text files, plain or compressed by gzip, read piece by piece.
+
+Used by `spans` and most files here.
+"""
 
 import codecs
 import gzip
@@ -125,7 +128,7 @@ def as_number(digits):
 def _texts(path, encoding, decoder, max_bytes):
     """Yield the decoded text of a file piece by piece; the last piece is empty."""
     n_bytes = 0
-    for block in _blocks(path, max_bytes):
+    for block in read_blocks(path, max_bytes):
         if isinstance(block, str):
             if block:
                 yield block
@@ -174,7 +177,7 @@ def _check_mark(block, encoding, path):
         raise ValueError(f"{name_of(path)} is text in {found}, not in {encoding}; pass encoding={found!r}")
 
 
-def _blocks(path, max_bytes):
+def read_blocks(path, max_bytes):
     """Yield the contents of a file in blocks, decompressed; an empty one is the end.
 
     Blocks are bytes, or str if `path` is a file in text mode.

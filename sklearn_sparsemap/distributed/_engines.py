@@ -2,6 +2,8 @@
 
 Both engines accept results of earlier tasks as arguments, and perform the same additions in the same order, so results
 are equal.
+
+Used by `_mixing.py` and `_sources.py`.
 """
 
 import sys

@@ -1,4 +1,7 @@
-"""The rounds of a training: submission of tasks to the workers, and monitoring of their results."""
+"""The rounds of a training: submission of tasks to the workers, and monitoring of their results.
+
+Used by `_mixing.py`.
+"""
 
 from functools import reduce
 from operator import or_

@@ -1,4 +1,7 @@
-"""Shards: the training data of each worker, one or more parts of the data."""
+"""Shards: the training data of each worker, one or more parts of the data.
+
+Used by `_rounds.py` and `_sources.py`.
+"""
 
 from collections.abc import Sized
 

@@ -1,4 +1,7 @@
-"""The division of the data of `ParameterMixing.fit` into shards: tasks of dask, functions, files, or data in memory."""
+"""The division of the data of `ParameterMixing.fit` into shards: tasks of dask, functions, files, or data in memory.
+
+Used by `_mixing.py`.
+"""
 
 from collections.abc import Sized
 

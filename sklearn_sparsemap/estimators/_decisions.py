@@ -324,7 +324,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
     def _learn(self, solver, task, X, monitor, rng):
         """Train over all solutions or, if the oracle is slow, over a pool of solutions that grows in rounds."""
         zeros = LinearModel.zeros(X.values.shape[1], task.n_outputs, 0)
-        if not task.problems.is_slow:
+        if not task.problems.trains_on_pool:
             monitor.run(self._learner(solver, task, X, zeros, rng))
             return
         model = zeros
@@ -350,7 +350,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
 
     def _best(self, problems, values):
         """Return optimal decisions. If that takes long and the estimator is verbose, ten parts of them are reported."""
-        if not (self.verbose and problems.is_slow):
+        if not (self.verbose and problems.trains_on_pool):
             return problems.best(values, self.n_jobs)
         parts = np.array_split(np.arange(len(values)), min(10, len(values)))
         found = []

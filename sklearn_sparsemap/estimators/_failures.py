@@ -1,7 +1,7 @@
 """Failures and interruptions of training: estimators remain consistent; warnings and errors point at the user.
 
-Used by `conformal`, `distributed`, `estimators/_learners`, `estimators/_multilabel`, `estimators/_selection`
-and `estimators/_structured`.
+Used by `conformal`, `distributed`, `estimators/_learners`, `estimators/_multilabel`, `estimators/_selection`,
+`estimators/_structured`, `_decisions.py`, `_monitor.py`, `_partitions.py` and `_rounds.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The monitor of a fit, which stops a learner and keeps the best model, and its reports to users and callbacks.
 
-Used by `distributed`, `estimators/_multilabel`, `estimators/_selection` and `estimators/_structured`.
+Used by `distributed`, `estimators/_learners`, `estimators/_multilabel`, `estimators/_selection`,
+`estimators/_structured`, `_decisions.py` and `_partitions.py`.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._core.annotations import Any, Callable
 from ._failures import check_finite_loss, commit_if, warn_of_inference, warn_user
+
+if TYPE_CHECKING:
+    from ._learners.learner import Learner
 
 Method = TypeVar("Method")
 
@@ -81,6 +85,32 @@ def reporter(estimator, name, n_steps):
     return on_iteration
 
 
+class Monitored(Protocol):
+    """The members of an estimator that a `Monitor` uses.
+
+    Attributes
+    ----------
+    _set_by_fit : iterable of str
+        Names of the attributes that `fit` sets.
+    _step_size : str
+        The parameter that is too large if the loss diverges, for messages.
+    _epoch_tol : float
+        The default of `tol` in epochs.
+    tol : float or None
+    n_iter_no_change : int
+        Both are used with held-out samples or `watch_loss` only.
+    """
+
+    _set_by_fit: Any
+    _step_size: str
+    _epoch_tol: float
+    tol: float | None
+    n_iter_no_change: int
+
+    def _outcome(self, monitor: Monitor, model: Any) -> dict[str, Any]:
+        """Return the fitted attributes of a training that ends with a model."""
+
+
 class Monitor:
     """Watches the steps of training, stops it, and keeps the best model.
 
@@ -104,8 +134,8 @@ class Monitor:
 
     Attributes
     ----------
-    learner : object
-        The current learner, or the last one. It has a method ``model()``.
+    learner : Learner
+        The current learner, or the last one; see `_learners/learner.py`.
     losses, scores : list of float
         The loss after each step; the validation score, if there are held-out samples.
     stopped : bool
@@ -126,12 +156,11 @@ class Monitor:
     True
     """
 
-    # An estimator has `_set_by_fit`, `_outcome(monitor, model)` and `_step_size`, the latter for messages; with
-    # `watch_loss` or `validate` also `tol` and `n_iter_no_change`, and `_epoch_tol` as the default of `tol`.
-    # Learners are subclasses of `Learner` in `_learners/learner.py`.
+    learner: Learner
+
     def __init__(
         self,
-        estimator: Any,
+        estimator: Monitored,
         progress: Any,
         validate: Callable[[Any], float] | None = None,
         held_out_loss: Callable[[Any], float] | None = None,
@@ -140,7 +169,7 @@ class Monitor:
         self.estimator, self.progress, self.validate, self.watch_loss = estimator, progress, validate, watch_loss
         self.held_out_loss, self._lowest = held_out_loss, np.inf
         self.losses, self.scores = [], []
-        self.learner, self.message, self.stopped, self.diverged = None, "", False, False
+        self.message, self.stopped, self.diverged = "", False, False
         self._best_model = None
         self._best, self._n_before, self._without_improvement = -np.inf, 0, 0
 
@@ -149,7 +178,7 @@ class Monitor:
         """Number of steps; at least 1, also if the first model was optimal."""
         return max(1, len(self.losses))
 
-    def run(self, learner: Any) -> None:
+    def run(self, learner: Learner) -> None:
         """Run a learner; all scores so far count in the comparison, but only its models are kept."""
         self.learner, self._best_model, self._without_improvement = learner, None, 0
         self._n_before = len(self.losses)

@@ -1,6 +1,6 @@
 """fit_partitions: training on data of which one partition at a time is in memory.
 
-Used by `distributed`, `estimators/_multilabel` and `estimators/_structured`.
+Used by `distributed`, `estimators/_multilabel`, `estimators/_structured` and `_rounds.py`.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@
 If training has two phases (selecting groups, and learning their weights again), each phase is a series of rounds. Tasks
 exchange training states and a blank estimator, which has the classes and the structure, but no weights. On threads, all
 tasks get the same objects, so a task must not write to its arguments.
+
+Used by `distributed`.
 """
 
 from collections import namedtuple

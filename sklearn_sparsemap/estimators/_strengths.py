@@ -1,6 +1,6 @@
 """The strength of a penalty: the quantities that usual ones depend on, and the choice by the loss of held-out samples.
 
-Used by `estimators/_multilabel` and `estimators/_structured`.
+Used by `estimators/_multilabel`, `estimators/_structured` and `_decisions.py`.
 """
 
 from collections import namedtuple
@@ -152,11 +152,16 @@ def nearest_to_usual(usual, usual_losses, best, best_losses):
     1984, section 3.4.3), for paired differences.
     """
     gains = usual_losses - best_losses
+    if not is_clear_gain(gains):
+        return usual
     gain = gains.sum()
     error = np.sqrt(len(gains)) * gains.std(ddof=1)
-    if gain <= error:
-        return usual
     return float(usual * (best / usual) ** (1.0 - np.sqrt(error / gain)))
+
+
+def is_clear_gain(gains):
+    """Tell whether the sum of the gains of some groups of samples exceeds its standard error."""
+    return bool(gains.sum() > np.sqrt(len(gains)) * gains.std(ddof=1))
 
 
 def minimum_of_curve(losses):

@@ -1,4 +1,7 @@
-"""Functions of `DecisionFocusedRegressor`: structures of samples, optimal decisions, and ridge regression of values."""
+"""Functions of `DecisionFocusedRegressor`: structures of samples, optimal decisions, and ridge regression of values.
+
+Used by `_decisions.py`.
+"""
 
 import numpy as np
 from scipy import sparse

@@ -1,4 +1,7 @@
-"""The additional scores of a graph's factors: the map from the scores of users to those of kernels."""
+"""The additional scores of a graph's factors: the map from the scores of users to those of kernels.
+
+Used by `_layout.py`.
+"""
 
 from math import prod
 

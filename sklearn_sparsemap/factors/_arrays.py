@@ -1,4 +1,7 @@
-"""The flat arrays of a graph, written factor by factor."""
+"""The flat arrays of a graph, written factor by factor.
+
+Used by `_layout.py`.
+"""
 
 from collections import defaultdict
 from math import prod

@@ -1,6 +1,6 @@
 """Assignments of the variables of a graph in the user's form, and the factors that they violate.
 
-Used by `_layers`, `_training` and `losses`.
+Used by `_layers`, `_training`, `losses` and `_graph.py`.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """FactorGraph: variables and factors.
 
-Used by `inference`.
+Used by `inference`, `_graph_function.py`, `_tables.py` and `_trees.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Hierarchies of labels: each implies its parents."""
+"""Hierarchies of labels: each implies its parents.
+
+Used by `estimators`.
+"""
 
 from __future__ import annotations
 

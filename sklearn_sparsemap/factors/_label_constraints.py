@@ -1,4 +1,7 @@
-"""Rules on the labels of a multilabel problem, by names or indices, and on the variables of a factor graph."""
+"""Rules on the labels of a multilabel problem, by names or indices, and on the variables of a factor graph.
+
+Used by `estimators`, `inference`, `_hierarchy.py` and `_rules.py`.
+"""
 
 from __future__ import annotations
 

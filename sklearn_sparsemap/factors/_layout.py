@@ -1,4 +1,7 @@
-"""Layout of factors as flat arrays for the kernels."""
+"""Layout of factors as flat arrays for the kernels.
+
+Used by `_graph.py`.
+"""
 
 from functools import cached_property
 from math import prod

@@ -1,4 +1,7 @@
-"""The factors of a graph."""
+"""The factors of a graph.
+
+Used by `inference`, `_graph.py`, `_label_constraints.py`, `_rules.py`, `_tables.py` and `_trees.py`.
+"""
 
 from __future__ import annotations
 

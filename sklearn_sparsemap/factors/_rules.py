@@ -1,4 +1,7 @@
-"""The rules on labels and on variables of a factor graph, and their names in the papers."""
+"""The rules on labels and on variables of a factor graph, and their names in the papers.
+
+Used by `_graph.py` and `_layout.py`.
+"""
 
 from __future__ import annotations
 

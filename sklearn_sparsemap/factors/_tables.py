@@ -1,4 +1,7 @@
-"""Scores for pairs of categorical variables, and grids of such variables."""
+"""Scores for pairs of categorical variables, and grids of such variables.
+
+Used by `_graph.py`.
+"""
 
 from __future__ import annotations
 

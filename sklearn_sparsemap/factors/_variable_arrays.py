@@ -1,4 +1,7 @@
-"""Conversion between the user's arrays by name and flat arrays of a graph."""
+"""Conversion between the user's arrays by name and flat arrays of a graph.
+
+Used by `inference` and `_layout.py`.
+"""
 
 from numbers import Real
 

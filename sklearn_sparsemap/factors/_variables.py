@@ -1,5 +1,8 @@
 """Variables of a factor graph: arrays of literals that are sliced and negated like bool arrays, and combined into
-conditions and weighted sums."""
+conditions and weighted sums.
+
+Used by `_graph.py`, `_label_constraints.py`, `_layout.py`, `_logic.py`, `_rules.py` and `_tables.py`.
+"""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ from ._tokens.templates import Template, chunking_templates, ner_templates, ngra
 from ._tokens.vectorizer import TemplateVectorizer
 from ._triples.templates import GrandparentTemplate, SiblingTemplate, grandparent_templates, sibling_templates
 from ._triples.vectorizers import GrandparentVectorizer, SiblingVectorizer
+from ._vectors.word_clusters import WordClusters
+from ._vectors.word_vectors import WordVectors
 from ._words import DERIVED_FIELDS, word_case, word_digits, word_punctuation, word_shape
 
 __all__ = [
@@ -31,6 +33,8 @@ __all__ = [
     "Template",
     "TemplateVectorizer",
     "TokenDictVectorizer",
+    "WordClusters",
+    "WordVectors",
     "arc_templates",
     "chunking_templates",
     "dependency_templates",

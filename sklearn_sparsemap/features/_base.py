@@ -1,4 +1,7 @@
-"""The common part of the vectorizers: parameters, names of columns, and the two modes."""
+"""The common part of the vectorizers: parameters, names of columns, and the two modes.
+
+Used by `features/_arcs`, `features/_rows`, `features/_tokens`, `features/_triples` and `features/_vectors`.
+"""
 
 from __future__ import annotations
 

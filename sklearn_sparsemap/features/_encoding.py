@@ -1,6 +1,6 @@
 """Templates and tokens, laid out as the flat arrays that the kernels read.
 
-Used by `features/_arcs`, `features/_tokens` and `features/_triples`.
+Used by `features/_arcs`, `features/_tokens`, `features/_triples` and `_base.py`.
 """
 
 import numpy as np

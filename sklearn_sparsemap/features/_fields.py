@@ -1,6 +1,6 @@
 """The distinct values of each field of tokens, and their 64-bit hashes.
 
-Used by `features/_arcs`, `features/_rows` and `features/_tokens`.
+Used by `features/_arcs`, `features/_rows`, `features/_tokens`, `features/_vectors`, `_base.py` and `_encoding.py`.
 """
 
 from collections.abc import Mapping, Sized
@@ -79,7 +79,7 @@ class Tokens:
         self._names_in_tokens = set(chain.from_iterable(self._tokens))
         self._fields = {}
 
-    def field(self, name, needed_by):
+    def field(self, name, needed_by, otherwise="leave {!r} out of the templates"):
         """Return the distinct values of a field, and the index of each token's value.
 
         Parameters
@@ -88,6 +88,8 @@ class Tokens:
             The field.
         needed_by : str
             The reader of the field, for messages.
+        otherwise : str
+            The remedy if tokens need not have this field, for messages.
 
         Returns
         -------
@@ -112,8 +114,8 @@ class Tokens:
             hint = "; pandas.read_csv reads words such as 'NA' and 'null' as missing, unless keep_default_na=False"
         raise error_at(
             name_of_token(self.indptr, i),
-            f" lacks the field {name!r}, which {needed_by} needs (it has {has}); {remedy}, or leave {wanted!r} out of "
-            f"the templates{hint}",
+            f" lacks the field {name!r}, which {needed_by} needs (it has {has}); {remedy}, or "
+            f"{otherwise.format(wanted)}{hint}",
         )
 
     def _field(self, name, path):

@@ -1,6 +1,6 @@
 """The common part of templates of tokens and of arcs.
 
-Used by `features/_arcs`, `features/_tokens` and `features/_triples`.
+Used by `features/_arcs`, `features/_tokens`, `features/_triples`, `features/_vectors` and `_base.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Features of a word's characters, and the derived fields that hold them."""
+"""Features of a word's characters, and the derived fields that hold them.
+
+Used by `_fields.py`.
+"""
 
 from __future__ import annotations
 

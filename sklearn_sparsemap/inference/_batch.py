@@ -1,6 +1,7 @@
 """Inference for problems that are laid out for the kernels, with one compiled call for each thread.
 
-Used by `_layers`, `_training`, `estimators`, `inference/_results` and `losses`.
+Used by `_layers`, `_training`, `estimators`, `inference/_results`, `losses`, `_decisions.py`, `_n_best.py` and
+`_public.py`.
 """
 
 from functools import partial

@@ -34,14 +34,14 @@ class StructureDecisions:
 
     Attributes
     ----------
-    is_slow : bool
-        See `Structure`; False for graphs.
+    trains_on_pool : bool
+        See `InEstimators`; False for graphs.
     """
 
     def __init__(self, structure, shape):
         self.structure = structure
         self._dims, self._sizes = structure.layout(shape, {})
-        self.is_slow = structure.is_slow
+        self.trains_on_pool = structure.in_estimators.trains_on_pool
 
     def take(self, rows):
         """Return the decisions of some of the samples."""
@@ -88,7 +88,7 @@ class StructureDecisions:
 class GraphDecisions:
     """The decisions of samples for one factor graph; see `StructureDecisions`. `argmax` solves the relaxation."""
 
-    is_slow = False
+    trains_on_pool = False
 
     def __init__(self, graph, shape):
         blank, _ = as_graph_problems(graph, np.zeros((1, *shape)), None)
@@ -119,7 +119,7 @@ class GraphDecisions:
 class MixedDecisions:
     """The decisions of samples, each with its own structure or graph; see `StructureDecisions`."""
 
-    is_slow = False
+    trains_on_pool = False
 
     def __init__(self, structures, shape):
         self._structures, self._shape, places = structures, shape, {}

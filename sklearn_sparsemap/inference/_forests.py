@@ -1,4 +1,7 @@
-"""Labels that imply their parents: inference in linear time, with derivatives."""
+"""Labels that imply their parents: inference in linear time, with derivatives.
+
+Used by `_labels.py`.
+"""
 
 import numpy as np
 

@@ -1,4 +1,7 @@
-"""Inference of label sets: one variable for each label, scores of pairs, and constraints, for many samples."""
+"""Inference of label sets: one variable for each label, scores of pairs, and constraints, for many samples.
+
+Used by `estimators`.
+"""
 
 from functools import cached_property
 from typing import NamedTuple

@@ -4,6 +4,8 @@ A sum of an ordinary score and -1e10, or the minimum of float32, has few or no d
 form levels. A part of one level outweighs all parts of the levels above it. So a solution has as few parts of the
 lowest level as any structure allows, then as few of the next level, and so on. The order of the structures, and hence
 the solution, does not change if each level is raised until it just outweighs the levels above it.
+
+Used by `_problems.py`.
 """
 
 from typing import NamedTuple

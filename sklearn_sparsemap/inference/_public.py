@@ -1,4 +1,7 @@
-"""`map_inference`, `sparsemap` and `marginal_inference`, for one sample or for many."""
+"""`map_inference`, `sparsemap` and `marginal_inference`, for one sample or for many.
+
+Used by `_sampling.py`.
+"""
 
 from __future__ import annotations
 

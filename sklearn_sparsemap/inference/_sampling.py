@@ -1,12 +1,12 @@
 """Exact sampling from Gibbs distributions, by a specialised algorithm or one place at a time.
 
-Used by `estimators`.
+Used by `estimators` and `testing`.
 """
 
 import numpy as np
 
 from .._numerics.draw import draw_rows
-from ._public import marginal_inference
+from ._public import map_inference, marginal_inference
 
 
 def draw_structures(structure, sample, n, rng):
@@ -28,22 +28,22 @@ def draw_structures(structure, sample, n, rng):
     drawn = structure.draw(sample, n, rng)
     if drawn is not None:
         return drawn
-    return [structure.decode(slots, sample.dims) for slots in _draw_slots(structure, sample, n, rng)]
+    return _draw_places(structure, sample, n, rng)
 
 
-def _draw_slots(structure, sample, n, rng):
+def _draw_places(structure, sample, n, rng):
     """Draw the part at each place from its marginals, given the parts at earlier places."""
     places = structure.exclusive_parts(sample.dims)
     bonus = _bonus_for(sample)
     additional = sample.split_additional(sample.additional)
     # Draws with the same parts so far are grouped, because they have the same problem.
-    groups = [(np.arange(n), sample.scores.copy(), ())]
+    groups = [(np.arange(n), sample.scores.copy())]
     # Without places, each part is either on or off.
     choices = range(sample.n_parts) if places is None else places
     for choice in choices:
-        results = marginal_inference(structure, [s.reshape(sample.shape) for _, s, _ in groups], **additional)
+        results = marginal_inference(structure, [s.reshape(sample.shape) for _, s in groups], **additional)
         divided = []
-        for (members, scores, parts), result in zip(groups, results):
+        for (members, scores), result in zip(groups, results):
             marginals = result.marginals.ravel()
             p = np.array([1.0 - marginals[choice], marginals[choice]]) if places is None else marginals[choice]
             with np.errstate(divide="ignore"):
@@ -55,23 +55,19 @@ def _draw_slots(structure, sample, n, rng):
                     # The alternatives of the drawn part are forbidden.
                     restricted[choice] = -np.inf
                     restricted[choice[number]] = scores[choice[number]]
-                    drawn_parts = (*parts, int(choice[number]))
                 elif number:
                     restricted[choice] += bonus
-                    drawn_parts = (*parts, choice)
                 else:
                     restricted[choice] = -np.inf
-                    drawn_parts = parts
-                divided.append((members[drawn == number], restricted, drawn_parts))
+                divided.append((members[drawn == number], restricted))
         groups = divided
-    slots = np.full((n, int(sample.sizes[0])), -1, np.int32)
-    for members, _, parts in groups:
-        # The slot of a part is the index of its place, if there are places.
-        filled = np.arange(len(parts))
-        if places is None:
-            filled = structure.slots_of(np.array(parts, np.int64), sample.dims)
-        slots[members[:, None], filled] = parts
-    return slots
+    # Only the drawn structure is left of each group, so the oracle returns it.
+    chosen = map_inference(structure, [s.reshape(sample.shape) for _, s in groups], **additional)
+    structures = [None] * n
+    for i, (members, _) in enumerate(groups):
+        for number in members.tolist():
+            structures[number] = chosen[i].structure
+    return structures
 
 
 def _bonus_for(sample):

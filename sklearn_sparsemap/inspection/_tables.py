@@ -1,4 +1,7 @@
-"""Tables of learned weights."""
+"""Tables of learned weights.
+
+Used by `_explain.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Conversion of user input to arrays; `_layers.tensors.prepare` calls these functions."""
+"""Conversion of user input to arrays; `_layers.tensors.prepare` calls these functions.
+
+Used by `_public.py`.
+"""
 
 import jax
 import jax.numpy as jnp

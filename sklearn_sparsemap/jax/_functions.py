@@ -3,6 +3,8 @@
 All work is done by callbacks, which take and return NumPy arrays and never raise: errors become NaN. The Jacobian over
 scores and additional scores together is symmetric. JAX sees it as the solution of a linear system with a symmetric
 matrix, which is sufficient for forward mode, reverse mode and higher derivatives.
+
+Used by `_public.py`.
 """
 
 from functools import cache, partial

@@ -1,4 +1,7 @@
-"""`sparsemap` and `lp_sparsemap` for arrays of JAX."""
+"""`sparsemap` and `lp_sparsemap` for arrays of JAX.
+
+Used by `_surrogates.py`.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Arrays of JAX have no identity, and their lifetime is up to its programs. So only the latest solutions are kept, up to
 a limit of memory. A solution that was deleted is computed again.
+
+Used by `_functions.py`.
 """
 
 import threading

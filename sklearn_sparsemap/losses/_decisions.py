@@ -2,6 +2,8 @@
 
 All are Fenchel-Young losses whose gold structure is the optimal decision for the true values v. Their scores depend on
 the predicted values u: they are 2 u - v (SPO+), or u plus noise.
+
+Used by `estimators`.
 """
 
 from __future__ import annotations

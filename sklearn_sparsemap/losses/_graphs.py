@@ -1,6 +1,6 @@
 """Fenchel-Young losses of factor graphs: SparseMAP and MAP in their linear relaxations.
 
-Used by `_training` and `estimators`.
+Used by `_training`, `estimators` and `_fenchel_young.py`.
 """
 
 from collections.abc import Sized

@@ -1,4 +1,7 @@
-"""The loss of one sample with its gradient, for public calls and training kernels."""
+"""The loss of one sample with its gradient, for public calls and training kernels.
+
+Used by `_training` and `_fenchel_young.py`.
+"""
 
 from collections import namedtuple
 

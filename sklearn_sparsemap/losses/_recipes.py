@@ -1,4 +1,7 @@
-"""Fenchel-Young losses by name, and their common formula."""
+"""Fenchel-Young losses by name, and their common formula.
+
+Used by `_layers`, `torch`, `_decisions.py`, `_fenchel_young.py` and `_graphs.py`.
+"""
 
 from collections import namedtuple
 

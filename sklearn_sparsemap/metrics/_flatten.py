@@ -1,4 +1,7 @@
-"""Conversion of label sequences to flat lists, and weighted means over these."""
+"""Conversion of label sequences to flat lists, and weighted means over these.
+
+Used by `_multilabel.py`, `_parts.py`, `_rankings.py`, `_regret.py`, `_sequences.py` and `_spans.py`.
+"""
 
 from collections.abc import Sized
 from itertools import chain

@@ -1,4 +1,7 @@
-"""Metrics of label sets."""
+"""Metrics of label sets.
+
+Used by `_rankings.py`.
+"""
 
 from __future__ import annotations
 

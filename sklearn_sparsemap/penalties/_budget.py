@@ -12,6 +12,8 @@ high : float
     Largest strength to try.
 left : float64 array of shape (n_atoms,)
     Work: squared norms after a shrinkage.
+
+Used by `_training` and `_weight_budget.py`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Checks of the columns of groups; columns may be names of features."""
+"""Checks of the columns of groups; columns may be names of features.
+
+Used by `_groups.py` and `_order.py`.
+"""
 
 from collections.abc import Iterable, Sized
 

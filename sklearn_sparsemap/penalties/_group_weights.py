@@ -1,4 +1,7 @@
-"""The relative weights of groups in a penalty."""
+"""The relative weights of groups in a penalty.
+
+Used by `_prox.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Groups of features in a normal form."""
+"""Groups of features in a normal form.
+
+Used by `_training`, `estimators` and `_prox.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Groups of the output columns of transformers."""
+"""Groups of the output columns of transformers.
+
+Used by `_groups.py`.
+"""
 
 from __future__ import annotations
 

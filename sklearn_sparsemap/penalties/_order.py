@@ -1,4 +1,7 @@
-"""Coarse-to-fine groups from a partial order."""
+"""Coarse-to-fine groups from a partial order.
+
+Used by `_groups.py` and `_tree.py`.
+"""
 
 from __future__ import annotations
 

@@ -22,6 +22,8 @@ duals : float64 array of shape (n_entries,)
     Dual variables, one for each entry of `group_atoms`.
 moved : float
     Distance of `x` from the norms minus the sums of the dual variables.
+
+Used by `_training`, `_budget.py`, `_prox.py` and `_weight_budget.py`.
 """
 
 import numpy as np

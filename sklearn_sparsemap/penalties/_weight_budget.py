@@ -1,4 +1,7 @@
-"""The budget rule for weights: the surviving groups together have at most a given number of weights."""
+"""The budget rule for weights: the surviving groups together have at most a given number of weights.
+
+Used by `_training`.
+"""
 
 import numpy as np
 

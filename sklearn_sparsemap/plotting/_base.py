@@ -1,6 +1,7 @@
 """Bases of all displays: their axes, and the fitted estimators that they draw.
 
-Used by `plotting/_graphs`, `plotting/_selection` and `plotting/_structures`.
+Used by `plotting/_graphs`, `plotting/_selection`, `plotting/_structures`, `_calibration.py`, `_convergence.py`,
+`_coverage.py`, `_inspection.py` and `_loss_curve.py`.
 """
 
 import numpy as np

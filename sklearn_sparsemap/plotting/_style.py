@@ -1,6 +1,7 @@
 """Colours, legends and axes of all displays. matplotlib and networkx are imported at the first plot only.
 
-Used by `plotting/_graphs`, `plotting/_selection` and `plotting/_structures`.
+Used by `plotting/_graphs`, `plotting/_selection`, `plotting/_structures`, `_base.py`, `_calibration.py`,
+`_convergence.py`, `_coverage.py`, `_inspection.py` and `_loss_curve.py`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Spans to labels of tokens, and back."""
+"""Spans to labels of tokens, and back.
+
+Used by `_files.py`.
+"""
 
 from __future__ import annotations
 

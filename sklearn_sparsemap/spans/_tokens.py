@@ -1,6 +1,6 @@
 """Tokens with their offsets in a text.
 
-Used by `estimators` and `plotting`.
+Used by `estimators`, `plotting` and `_labels.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Span: a labelled part of a sequence of tokens, or of a text."""
+"""Span: a labelled part of a sequence of tokens, or of a text.
+
+Used by `_files.py` and `_labels.py`.
+"""
 
 from __future__ import annotations
 

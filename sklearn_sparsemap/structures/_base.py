@@ -15,9 +15,9 @@ import numpy as np
 from .._core.annotations import Any, Mapping, NDArray, Sequence
 from .._core.keys import HasContent, as_key
 from .._core.validation import check_not_masked
-from .._numerics.competence import always
 from .._numerics.derivations import best_derivations
 from .._numerics.partition import best_by_partition
+from ._in_estimators import InEstimators
 
 
 class TensorBatch(NamedTuple):
@@ -116,24 +116,16 @@ class Structure(HasContent):
         on the number of parts. The cost of losses with a margin counts missing parts and wrong parts. With a fixed
         size, predictions do not depend on the regulariser. True for structures of labels; for others False, the
         default, is safe.
-    row_outputs : int or None
-        Number of scores that a linear model computes for a row of features, if structures are not `labelled`: the
-        length of the last axis of scores. None means a single score, and scores without such an axis.
     repeats : bool
         Whether a part can be in several slots. Marginals are then expected counts, slots are sorted by part, and none
         is empty. The cost of losses with a margin is the number of missing parts of the true structure, with
         multiplicity. Factor graphs do not accept such structures.
     lengths : Lengths
         What the lengths of a padded sample count.
-    coupled_by : str or None
-        Name of the additional scores without which the rows of scores are independent choices.
-    is_slow : bool
-        Whether a call of the oracle takes so long that `DecisionFocusedRegressor` trains over the solutions found so
-        far.
     decodes_stacks : bool
         Whether `decode` also accepts an array with the slots of many structures of one shape, one a row.
-    decodes_alike : bool
-        Whether all structures are arrays of one shape, which `predict` of estimators then returns as one array.
+    in_estimators : InEstimators
+        How estimators learn and predict the structure, beyond the protocol here; most structures inherit it.
     strict_encode : bool
         Whether `encode` refuses everything that is not a structure of the problem. If not, estimators check each true
         structure by calls of the oracle.
@@ -182,18 +174,12 @@ class Structure(HasContent):
     tensor_solver = None
     labelled = False
     uses_graphs = False
-    row_outputs = None
     repeats = False
-    coupled_by = None
-    is_slow = False
     strict_encode = False
-    # Returns a warning about predicted structures that a limit of this structure bounds, None if there are none; see
-    # `Segmentation`.
-    bound_message: Any = None
+    in_estimators: Any = InEstimators()
     # The rows of a sample, for the message about a wrong number of rows.
     _rows_of_samples = "this structure has one row for each part"
     decodes_stacks = False
-    decodes_alike = False
 
     @property
     def is_flat(self) -> bool:
@@ -243,13 +229,6 @@ class Structure(HasContent):
         """
         raise NotImplementedError
 
-    def encode_all(self, structures: Sequence[Any], dims: NDArray[np.int64]) -> Any:
-        """Return structures of one problem as a list of pairs (slots, additional_slots).
-
-        A subclass may encode all of them together, and need not check them.
-        """
-        return [self.encode(structure, dims) for structure in structures]
-
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         """Return the structure with these slots, in the user's form."""
         raise NotImplementedError
@@ -277,7 +256,7 @@ class Structure(HasContent):
         -------
         places : int array of shape (n_positions, n_alternatives), or None
             Every structure has exactly one part of each row, and no other parts. None if structures do not have this
-            form.
+            form. Samples and n-best lists then take fewer calls.
         """
         return None
 
@@ -359,14 +338,6 @@ class Structure(HasContent):
         """
         return None
 
-    def misfits(self, structure: Any) -> tuple[str, ...]:
-        """Return the reasons why a true structure is not allowed, if `repair` can repair it."""
-        return ()
-
-    def repair(self, structure: Any) -> Any:
-        """Return an allowed structure close to a true structure that has `misfits`; other structures as they are."""
-        return structure
-
     @property
     def lengths(self) -> Lengths:
         if self.score_ndim == 1:
@@ -374,18 +345,6 @@ class Structure(HasContent):
         if self.labelled:
             return Lengths("the steps of each sequence, or its steps and labels", (1, 2))
         return Lengths("the entries of each axis, such as rows and columns", (self.score_ndim,))
-
-    def is_soon_exact(self, problems: Any) -> bool:
-        """Return whether exact inference of `Problems` takes no longer than a few calls of the oracle."""
-        return self.polytope_solver is not None and self.polytope_solver.before is always
-
-    def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the slot of each given part. By default, slots are numbered like parts."""
-        return parts
-
-    def for_training(self) -> Structure:
-        """Return the structure over which estimators compute their losses. By default this one."""
-        return self
 
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         """Return the shape of `scores` for a sample under a linear model.

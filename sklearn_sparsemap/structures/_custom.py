@@ -1,4 +1,7 @@
-"""CustomStructure: a structure given by a user's MAP oracle, in plain Python or compiled with `numba.njit`."""
+"""CustomStructure: a structure given by a user's MAP oracle, in plain Python or compiled with `numba.njit`.
+
+Used by `_linear_program.py`.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from .._core.jit import as_oracle, is_compiled, readonly, wrap_oracle
 from .._core.threads import deferred_errors
 from .._core.validation import check_positive
 from ._base import Structure, as_flag, as_parts
+from ._in_estimators import InEstimators
 
 # The structures whose Python oracle is called from kernels, by the number that identifies them in `dims`.
 _called = weakref.WeakValueDictionary()
@@ -156,8 +160,8 @@ class CustomStructure(Structure):
         return wrap_oracle(self.map_oracle, bool(self.additional)) if is_compiled(self.map_oracle) else python_oracle
 
     @property
-    def is_slow(self) -> bool:
-        return not is_compiled(self.map_oracle)
+    def in_estimators(self) -> InEstimators:
+        return InEstimators(trains_on_pool=not is_compiled(self.map_oracle))
 
     @property
     def _n_additional(self):

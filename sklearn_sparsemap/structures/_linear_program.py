@@ -19,6 +19,7 @@ from .._numerics.zero_one import FREE, ZeroOne
 from .._numerics.zero_one_search import search_with_highs
 from ._base import as_bools, as_flag, as_parts
 from ._custom import CustomStructure
+from ._in_estimators import InEstimators
 
 # Largest distance from 0 or 1 of a relaxed solution that is rounded, if `integer` is False.
 _FRACTIONAL = 1e-4
@@ -28,6 +29,13 @@ _FAR = 1e5
 _LARGEST_SCORE = 1e3
 _LARGEST_COEF = 1e6  # maximum of the coefficients that HiGHS gets
 _FEASIBLE = 1e-6  # largest violation of a constraint by the relaxation
+
+
+class _ProgramsInEstimators(InEstimators):
+    """Losses are over the pool of a program, if it says so."""
+
+    def for_training(self, structure: Any) -> Any:
+        return structure.on_pool() if self.trains_on_pool else structure
 
 
 class LinearProgram(CustomStructure):
@@ -94,7 +102,6 @@ class LinearProgram(CustomStructure):
     # Copies of the constraints, and these in whole numbers.
     _whole: tuple[list[Any], Any] | None = None
     strict_encode = True
-    decodes_alike = True
     no_marginals = "an integer program does not tell how to sum over all of its solutions"
 
     def __init__(
@@ -132,15 +139,12 @@ class LinearProgram(CustomStructure):
         self._enumerated: dict[str, Any] = {}
 
     @property
-    def is_slow(self) -> bool:
-        return self.train_on_pool
+    def in_estimators(self) -> InEstimators:
+        return _ProgramsInEstimators(predicts_arrays=True, trains_on_pool=self.train_on_pool)
 
     @property
     def pool(self) -> NDArray[np.bool_]:
         return np.array(list(self._enumerated.values()), bool).reshape(-1, self.n_parts)
-
-    def for_training(self) -> CustomStructure:
-        return self.on_pool() if self.train_on_pool else self
 
     def on_pool(self) -> CustomStructure:
         """Return a structure restricted to the solutions in the pool, which is much faster.

@@ -1,6 +1,8 @@
 """Calls of an oracle like those of solvers, with checks that it writes its arrays completely, and nothing else.
 
 `_case.py` calls `call_map`, and `_marginals.py` calls `call_marginals`.
+
+Used by `_case.py` and `_marginals.py`.
 """
 
 from functools import lru_cache

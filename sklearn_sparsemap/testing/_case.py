@@ -1,4 +1,7 @@
-"""A structure with scores of one shape: random scores, calls of its oracle, and all structures that it returned."""
+"""A structure with scores of one shape: random scores, calls of its oracle, and all structures that it returned.
+
+Used by `_check.py`, `_marginals.py`, `_oracle.py` and `_solutions.py`.
+"""
 
 import numpy as np
 

@@ -11,7 +11,7 @@ from .._core.annotations import Any, Callable, Iterable, Sequence
 from .._numerics.loops import SOLVERS_BY_NAME
 from ._case import Case
 from ._marginals import check_marginals
-from ._oracle import check_forms, check_list, check_oracle
+from ._oracle import check_forms, check_list, check_oracle, check_places
 from ._protocol import check_attributes, check_linear_model, check_shape, choices_of_additional, require
 from ._public import check_public
 from ._solutions import check_derivatives, check_solutions
@@ -38,11 +38,12 @@ def check_structure(
     - **MAP oracle**: the value is the score of the returned parts; parts exist, and each has a fixed slot; all slots
       are written, and nothing else; answers are reproducible, also with the contents of `work` after the last call, in
       threads, and from a copy of the structure; the answer is optimal, also with ties, scores of 1e8, and -inf.
-    - **encode and decode** are inverse; structures have the same number of parts, if `fixed_size` says so.
+    - **encode and decode** are inverse; structures have the same number of parts, if `fixed_size` says so, and one
+      part at each place of `exclusive_parts`.
     - **SparseMAP**, with all solvers: a mixture of structures, optimal by the gap over all known structures;
       derivatives equal to differences.
     - **Marginal oracle**, if there is one: equal to the sum over all structures if these are known, else to differences
-      of its log-partition, which must be within bounds.
+      of its log-partition, which must be within bounds. Samples are structures, and the best one if it dominates.
 
     Parameters
     ----------
@@ -106,6 +107,7 @@ def check_structure(
 def _check_case(case, n_instances):
     check_oracle(case, n_instances)
     check_forms(case)
+    check_places(case)
     for k in range(n_instances):
         values = case.draw(k)
         if case.call_oracle(values)[0] > -np.inf:

@@ -1,12 +1,19 @@
-"""Checks that the marginal oracle sums over exactly the structures that the MAP oracle can return."""
+"""Checks that the marginal oracle sums over exactly the structures that the MAP oracle can return.
+
+Used by `_check.py`.
+"""
 
 import numpy as np
 
 from ..inference import marginal_inference
+from ..inference._problems import batch_of
+from ..inference._sampling import draw_structures
 from ._calls import call_marginals
 from ._case import join
 
 _STEP = 1e-5
+_N_SAMPLES = 10
+_REMEDY = "check exclusive_parts, and draw if the structure has one"
 
 
 def check_marginals(case, n_instances):
@@ -23,6 +30,7 @@ def check_marginals(case, n_instances):
     is_complete = case.is_complete or abs(count - np.log(len(case.rows))) < 1e-9
     _check_random(case, n_instances, count, is_complete)
     _check_alone(case, is_complete)
+    _check_samples(case)
     nothing = np.full(case.n, -np.inf)
     if case.call_oracle(nothing)[0] == -np.inf:
         value, _ = _call_twice(case, nothing)
@@ -31,6 +39,28 @@ def check_marginals(case, n_instances):
                 f"the marginal oracle has the log-partition {value}, but all structures are forbidden",
                 "return -inf if no structure is allowed",
                 nothing,
+            )
+
+
+def _check_samples(case):
+    """Check that samples are structures, and that all of them are the best one if it has nearly all probability."""
+    for scale in (1.0, 1000.0):
+        values = scale * case.draw()
+        best, i = case.call_oracle(values)
+        scores, additional = case.split(values)
+        batch, _, _ = batch_of(case.structure, scores, additional)
+        try:
+            drawn = draw_structures(case.structure, batch[0], _N_SAMPLES, np.random.RandomState(0))
+        except Exception as error:
+            case.fail(f"drawing samples raised {type(error).__name__}: {error}", _REMEDY, values, error)
+        known = [case.know(*case.encode(each, "which was drawn"), "drawing samples returned", values) for each in drawn]
+        is_clear = _call_twice(case, values)[0] - best < 1e-12
+        if len(known) != _N_SAMPLES or (is_clear and set(known) != {i}):
+            case.fail(
+                f"{_N_SAMPLES} samples are {len(known)} structures, the first of them {drawn[0]!r}, but nearly all of "
+                f"the probability is that of {case.show(case.slots[i][0])}",
+                _REMEDY,
+                values,
             )
 
 

@@ -1,4 +1,7 @@
-"""Checks of the MAP oracle: no known structure has a higher score than an answer; decode and encode match it."""
+"""Checks of the MAP oracle: no known structure has a higher score than an answer; decode and encode match it.
+
+Used by `_check.py`, `_public.py` and `_solutions.py`.
+"""
 
 import numpy as np
 
@@ -117,6 +120,33 @@ def check_forms(case):
                 f"agreement of {decoded!r} with itself is {counts!r}",
                 "return the numbers of common parts, of gold parts and of predicted parts, three ints",
             )
+
+
+def check_places(case):
+    """Check `exclusive_parts`, by which n-best lists and samples are found, with the structures that are known."""
+    places = case.structure.exclusive_parts(case.dims)
+    if places is None:
+        return
+    if not (isinstance(places, np.ndarray) and places.ndim == 2 and places.dtype.kind in "iu"):
+        case.fail(
+            f"exclusive_parts returned {places!r}",
+            "return an int array of shape (n_positions, n_alternatives), or None if structures do not have this form",
+        )
+    if places.size and not 0 <= places.min() <= places.max() < case.n_unary:
+        case.fail(
+            f"exclusive_parts has the parts {places.tolist()}, but parts go from 0 to {case.n_unary - 1}",
+            "a row has the indices of the parts that are alternatives, into the flat scores",
+        )
+    counts = case.rows[:, places].sum(axis=2)
+    outside = case.rows[:, : case.n_unary].sum(axis=1) - counts.sum(axis=1)
+    wrong = np.flatnonzero((counts != 1).any(axis=1) | (outside != 0))
+    if len(wrong):
+        slots = case.slots[wrong[0]][0]
+        case.fail(
+            f"exclusive_parts says that a structure has one part of each row of {places.tolist()} and no other parts, "
+            f"but {case.show(slots)} has the parts {slots[slots >= 0].tolist()}",
+            "return None if structures are not one choice at each place",
+        )
 
 
 def check_list(case, listed):

@@ -2,6 +2,8 @@
 
 They are part of `check_structure`, and raise AssertionError. `_check.py` calls them; `_case.py` and `_oracle.py` use
 `is_ints`.
+
+Used by `_case.py`, `_check.py` and `_oracle.py`.
 """
 
 from itertools import combinations, product
@@ -70,7 +72,7 @@ def check_shape(structure, shape):
 
 def check_linear_model(structure, shape):
     """Check the methods for estimators. Structures without estimators need not define `scores_shape`."""
-    has_outputs = structure.labelled or structure.row_outputs is not None
+    has_outputs = structure.labelled or structure.in_estimators.row_outputs is not None
     rows, n_outputs = (shape, 1) if not has_outputs else (shape[:-1] or (1,), shape[-1])
     try:
         found = structure.scores_shape(rows, n_outputs)

@@ -1,6 +1,6 @@
 """Checks that `map_inference` agrees with the oracle: in a batch, in threads, and from copies of the structure.
 
-`_check.py` calls `check_public`.
+Used by `_check.py`.
 """
 
 import copy

@@ -1,4 +1,7 @@
-"""Checks of SparseMAP: the solutions of all solvers, their certificates and their derivatives."""
+"""Checks of SparseMAP: the solutions of all solvers, their certificates and their derivatives.
+
+Used by `_check.py`.
+"""
 
 import numpy as np
 

@@ -1,4 +1,7 @@
-"""The steps between a call of a layer and its operator: the check of the input, the backend, and the operator."""
+"""The steps between a call of a layer and its operator: the check of the input, the backend, and the operator.
+
+Used by `_decisions.py`, `_losses.py`, `_public.py` and `_surrogates.py`.
+"""
 
 from functools import partial
 from operator import index

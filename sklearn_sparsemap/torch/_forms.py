@@ -1,4 +1,7 @@
-"""Conversion of user input to tensors; `_layers.tensors.prepare` calls these functions."""
+"""Conversion of user input to tensors; `_layers.tensors.prepare` calls these functions.
+
+Used by `_calls.py`.
+"""
 
 import torch
 

@@ -3,6 +3,8 @@
 A custom operator alone has zero tangents in forward mode, and no other transforms. Dynamo, which traces Python for
 `torch.compile`, refuses autograd functions with a forward mode. So `_solve_as_node` is a single node of its graph; the
 next stage of the compiler traces the autograd function within it down to the operators, forward and backward.
+
+Used by `_decisions.py`, `_losses.py`, `_public.py` and `_surrogates.py`.
 """
 
 from inspect import signature

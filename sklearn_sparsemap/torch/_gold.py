@@ -1,4 +1,7 @@
-"""The PyTorch operator that reads gold structures."""
+"""The PyTorch operator that reads gold structures.
+
+Used by `_decisions.py` and `_losses.py`.
+"""
 
 from collections.abc import Sequence, Sized
 from math import prod

@@ -1,4 +1,7 @@
-"""`FenchelYoungLoss` as a module: losses between scores and gold structures."""
+"""`FenchelYoungLoss` as a module: losses between scores and gold structures.
+
+Used by `_decisions.py`.
+"""
 
 from __future__ import annotations
 

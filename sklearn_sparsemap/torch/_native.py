@@ -1,4 +1,7 @@
-"""Structures and graphs that PyTorch's operations solve, for tensors that stay on their device."""
+"""Structures and graphs that PyTorch's operations solve, for tensors that stay on their device.
+
+Used by `_calls.py` and `_ops.py`.
+"""
 
 import numpy as np
 import torch

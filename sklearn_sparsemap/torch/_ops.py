@@ -3,6 +3,8 @@
 Both refer to an `Operator` by its name, and all other arguments are tensors. Tensors are copied to the CPU and back,
 except for a `NativeOperator`. Shapes are those of `_layers.operators`, rows those of `_layers.samples`. If all samples
 share additional scores, their stride along the axis of samples is 0.
+
+Used by `_forms.py`, `_functions.py`, `_gold.py`, `_losses.py` and `_weights.py`.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""`sparsemap` over structures and `lp_sparsemap` over factor graphs, for tensors."""
+"""`sparsemap` over structures and `lp_sparsemap` over factor graphs, for tensors.
+
+Used by `_modules.py`.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ Operators of PyTorch return tensors only, so solutions are stored separately. Th
 is its address: as long as its memory is allocated, no other tensor has this address, and when it is freed the solution
 is deleted. A copy of the keys (for example by a hook that moves saved tensors) has another address. The solution is
 then computed again.
+
+Used by `_ops.py`.
 """
 
 import weakref

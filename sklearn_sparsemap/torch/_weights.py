@@ -1,4 +1,7 @@
-"""The selected structures of a batch, and their weights."""
+"""The selected structures of a batch, and their weights.
+
+Used by `_losses.py` and `_public.py`.
+"""
 
 from math import prod
 

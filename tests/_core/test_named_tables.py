@@ -77,7 +77,7 @@ ARGUMENTS = {
     """,
     "positional, because it is parallel to other arguments of the same call, point by point": """
         bands confidence_level counts coverages curves frequencies levels losses selected strengths validation_scores
-        budgets hidden_layer_sizes
+        budgets hidden_layer_sizes n_clusters
     """,
     "positional, because it is an array of the library's own format": """
         additional_slots arrays batch dense dims distinct_additional expected extra flat given group_atoms group_indptr
@@ -94,7 +94,8 @@ ARGUMENTS = {
         featured first fitted_estimator graph held_out_loss hierarchy kwargs learner limit map_oracle max_iter
         memory model more n n_additional n_jobs n_parts name nested node norms options parameters params per_sample
         pos_label random_state result results rival rng score_difference scoring second steps structure table
-        tol transformer transformers validate variables warm_start what zero_division parts_of quantity reader
+        tol transformer transformers validate variables vectors warm_start what zero_division parts_of quantity
+        reader
     """,
 }
 

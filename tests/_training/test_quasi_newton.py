@@ -307,28 +307,6 @@ def test_products_of_sparse_features_are_those_of_dense_ones(n_outputs):
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize(("first", "second"), [(1.0, -1.0), (-2.5, 2.5), (1.0, 2.0), (3.0, 4.0), (0.5, 0.25)])
-def test_columns_with_two_values_in_the_same_row_are_distinct(first, second):
-    n = 20000
-    values = np.tile([first, second], n)
-    X = sparse.csr_array((values, (np.repeat(np.arange(n), 2), np.arange(2 * n))), shape=(n, 2 * n))
-    numbers, _ = number_columns(make_rows(X), 2 * n)
-    assert np.array_equal(numbers, np.arange(2 * n))
-
-
-def test_opposite_columns_are_learned_from_sparse_features():
-    X = np.zeros((4, 8))
-    X[np.arange(4), 2 * np.arange(4)] = [1.0, -1.0, 1.0, -1.0]
-    X[np.arange(4), 2 * np.arange(4) + 1] = [-1.0, 1.0, -1.0, 1.0]
-    y = list("abab")
-    dense, found = (
-        StructuredSparseMAPClassifier(Simplex(), alpha=0.01).fit(own, y).decision_function(own)
-        for own in (X, sparse.csr_array(X))
-    )
-    assert np.abs(dense).min() > 0.5
-    np.testing.assert_allclose(found, dense, atol=1e-3)
-
-
 def test_equal_columns_are_merged():
     merged_some = 0
     for seed in range(30):

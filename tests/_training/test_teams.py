@@ -260,9 +260,9 @@ def test_sparse_and_dense_weights():
     assert_equal_models(*streams)
 
 
-@pytest.mark.parametrize("pair", [(1.0, -1.0), (1.0, 2.0), (0.5, 0.25), (3.0, 5.0)])
+@pytest.mark.parametrize("pair", [(1.0, -1.0), (-2.5, 2.5), (1.0, 2.0), (0.5, 0.25), (3.0, 4.0)])
 def test_columns_of_different_values_are_not_merged(pair):
-    n = 4000
+    n = 20_000
     values = np.tile(pair, n)
     X = sparse.csr_array((values, np.arange(2 * n), 2 * np.arange(n + 1)), shape=(n, 2 * n))
     assert len(DuplicateColumns(X).multiplicity) == 2 * n

@@ -176,15 +176,17 @@ from sklearn_sparsemap.estimators._multilabel.calibration import (
 from sklearn_sparsemap.estimators._multilabel.decisions import (
     GRID,
     SET_GRID,
+    ObservedLabelSets,
     Tuning,
     best_threshold,
     expected_cuts,
     threshold_scores,
 )
-import sklearn_sparsemap.estimators._multilabel.solvers as multilabel_solvers
-from sklearn_sparsemap.estimators._multilabel.decisions import ObservedLabelSets
-from sklearn_sparsemap.estimators._learners.lbfgs import LBFGSLearner
-from sklearn_sparsemap._training._network import NetworkModel
+
+# The comparison of score models of label sets, with given losses.
+import sklearn_sparsemap.estimators._multilabel.comparison as multilabel_comparison
+import sklearn_sparsemap.estimators._multilabel.trials as multilabel_trials
+import sklearn_sparsemap._training._trees as boosting_trees
 
 # A classifier as a score model: its objective against differences, and its learner against SciPy's optimisers.
 from sklearn_sparsemap.estimators._learners.out_of_fold import (
@@ -272,6 +274,12 @@ def replace(patch, room, name, value):
         patch.setattr(module, name, value)
     return old
 
+
+LBFGSLearner = vars(modules_with("estimators", "LBFGSLearner")[0])["LBFGSLearner"]
+NetworkModel = vars(modules_with("_training", "NetworkModel")[0])["NetworkModel"]
+
+# The classes whose objects files may hold.
+NAMES_IN_FILES = vars(modules_with("_core", "_NAMES")[0])["_NAMES"]
 
 # Names in an order, against a search one by one.
 aligned, as_mapping, by_samples, order_by = (

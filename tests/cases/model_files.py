@@ -29,6 +29,7 @@ from sklearn_sparsemap.features import (
     Template,
     TemplateVectorizer,
     TokenDictVectorizer,
+    WordClusters,
 )
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree
 from sklearn_sparsemap.pipeline import make_structured_pipeline
@@ -140,6 +141,7 @@ def vectorizers():
         "hashed_dicts": TokenDictVectorizer(n_features=30),
         "siblings": SiblingVectorizer(["sib.pos[0]|mod.pos[0]"], n_features=10),
         "grandparents": GrandparentVectorizer(["grand.pos[0]|mod.pos[0]"], n_features=10),
+        "clusters": WordClusters({"the": [1.0, 0.1], "a": [1.0, 0.0], "dog": [0.1, 1.0]}, (1, 2), 1, random_state=0),
         "union": RowUnion([("words", TemplateVectorizer(["word[0]"])), ("dicts", TokenDictVectorizer())]),
     }
 

@@ -125,3 +125,52 @@ def naive_token_dict(token, separator=":"):
         for name in [token] if isinstance(token, str) else token:
             add(name, 1.0)
     return found
+
+
+def _naive_vector(word, vectors, lower):
+    if word in vectors:
+        return vectors[word]
+    return vectors.get(word.lower()) if lower else None
+
+
+def naive_vector_rows(sentence, vectors, window, lower, unknown, normalize):
+    """For each token, the values that are not zero by their names."""
+
+    def scaled(vector):
+        length = math.sqrt(sum(value * value for value in vector))
+        return [value / length for value in vector] if normalize and length else list(vector)
+
+    all_vectors = [scaled(vector) for vector in vectors.values()]
+    mean = [sum(column) / len(all_vectors) for column in zip(*all_vectors)]
+    rows = []
+    for t in range(len(sentence)):
+        row = {}
+        for offset in range(-window, window + 1):
+            block = f"vector[{offset}]"
+            if not 0 <= t + offset < len(sentence):
+                row[f"{block}=<outside>"] = 1.0
+                continue
+            vector = _naive_vector(sentence[t + offset], vectors, lower)
+            if vector is None and unknown == "indicator":
+                row[f"{block}=<unknown>"] = 1.0
+                continue
+            for j, value in enumerate(mean if vector is None else scaled(vector)):
+                row[f"{block}.{j}"] = value
+        rows.append(row)
+    return rows
+
+
+def naive_cluster_names(sentence, labels, window, lower):
+    """For each token, the names of its features; `labels` maps a field to a dict from word to cluster."""
+    rows = []
+    for t in range(len(sentence)):
+        row = []
+        for field, cluster_of in labels.items():
+            for offset in range(-window, window + 1):
+                value = naive_value([dict.fromkeys([field], None)] * len(sentence), t + offset, field)
+                if value == "None":
+                    cluster = _naive_vector(sentence[t + offset], cluster_of, lower)
+                    value = "<unknown>" if cluster is None else cluster
+                row.append(f"{field}[{offset}]={value}")
+        rows.append(row)
+    return rows

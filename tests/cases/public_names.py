@@ -12,7 +12,7 @@ NAMES = {
     """,
     "datasets": """
         ConlluSentence dump_conllu load_conll load_conllu load_hierarchical_arff load_ingredients load_listops
-        load_multilabel_arff load_partition make_listops save_partition
+        load_multilabel_arff load_partition load_word_vectors make_listops save_partition
     """,
     "distributed": """
         ParameterMixing
@@ -29,8 +29,9 @@ NAMES = {
     "features": """
         ArcTemplate ArcVectorizer DERIVED_FIELDS GrandparentTemplate GrandparentVectorizer InformationGainSelector
         OnRows OutOfFoldScores RowUnion SiblingTemplate SiblingVectorizer Template TemplateVectorizer
-        TokenDictVectorizer arc_templates chunking_templates dependency_templates grandparent_templates ner_templates
-        ngrams sentences_from_frame sibling_templates word_case word_digits word_punctuation word_shape
+        TokenDictVectorizer WordClusters WordVectors arc_templates chunking_templates dependency_templates
+        grandparent_templates ner_templates ngrams sentences_from_frame sibling_templates word_case word_digits
+        word_punctuation word_shape
     """,
     "inference": """
         LPSparseMAPBatch LPSparseMAPResult MAPBatch MAPResult MarginalBatch MarginalResult SparseMAPBatch

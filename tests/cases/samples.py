@@ -65,7 +65,7 @@ def make_data(structure, n_samples=40, seed=0):
         shape = {DependencyTree: (n + 1, n), Matching: (n, m)}.get(type(structure), (n + 3,))
         x = rng.normal(size=(*shape, N_FEATURES))
         X.append(x)
-        scores = x @ (w if structure.row_outputs is None else np.stack([w, w[::-1]], axis=1))
+        scores = x @ (w if structure.in_estimators.row_outputs is None else np.stack([w, w[::-1]], axis=1))
         y.append(map_inference(structure, scores + 0.1 * rng.normal(size=scores.shape))[0])
     return X, y
 

@@ -28,7 +28,7 @@ from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.factors import AtMost, Hierarchy
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.pipeline import make_structured_pipeline
-from sklearn_sparsemap.structures import CustomStructure, DependencyTree, Matching, Ranking, Subset
+from sklearn_sparsemap.structures import CustomStructure, DependencyTree, Matching, Ranking, SequenceBudget, Subset
 
 N_TRAIN = 20
 
@@ -54,6 +54,8 @@ def draw_kind(kind):
     if kind in ("chain", "crf"):
         loss = "crf" if kind == "crf" else "sparsemap"
         return StructuredSparseMAPClassifier("chain", loss=loss, temperature=0.7), *make_chains(80)
+    if kind == "budget":
+        return StructuredSparseMAPClassifier(SequenceBudget(50)), *make_chains(80)
     if kind == "perceptron":
         return GroupLassoPerceptron("chain", random_state=0), *make_chains(80)
     if kind == "classes":
@@ -78,7 +80,7 @@ def draw_kind(kind):
     return MultilabelLPSparseMAP(random_state=0, **options), X, Y
 
 
-STRUCTURED = ["chain", "crf", "perceptron", *KINDS, "classes", "rings"]
+STRUCTURED = ["chain", "crf", "budget", "perceptron", *KINDS, "classes", "rings"]
 ALL = [*STRUCTURED, "single label", "label sets", "hinge", "logistic", "hierarchy", "edges", "at most"]
 
 

@@ -30,6 +30,8 @@ from sklearn_sparsemap.features import (
     SiblingVectorizer,
     TemplateVectorizer,
     TokenDictVectorizer,
+    WordClusters,
+    WordVectors,
 )
 from sklearn_sparsemap.score_models import Network
 from sklearn_sparsemap.structures import LinearProgram, SequenceBudget, Subset
@@ -778,6 +780,7 @@ HEADS = [[2, 3, 0, 3], [2, 3, 0, 3], [2, 0]]
 DERIVED = {"derived_fields": {"own": ("word", str.lower)}}
 OTHER_FIELDS = [{"own": ("word", len)}]
 COMMON = {"n_features": [64], "dtype": [np.float32]}
+LETTERS = {"dog": [2.0, 0.0], "runs": [0.0, 1.0], "a": [2.0, 2.1], "T": [1.0, 0.9]}
 VECTORIZERS = {
     TemplateVectorizer: {
         "templates": [["word[-1]"]], "derived_fields": OTHER_FIELDS, "min_count": [3], **COMMON
@@ -789,6 +792,14 @@ VECTORIZERS = {
     SiblingVectorizer: {"templates": [["sib.pos[0]"]], "derived_fields": OTHER_FIELDS, **COMMON},
     GrandparentVectorizer: {"templates": [["grand.pos[0]"]], "derived_fields": OTHER_FIELDS, **COMMON},
     TokenDictVectorizer: {"separator": ["="], "min_count": [3], **COMMON},
+    WordVectors: {
+        "vectors": [{"dog": [2.0, 1.0]}], "window": [1], "lower": [False], "unknown": ["mean"], "normalize": [False],
+        "field": ["pos"], "dtype": [np.float32],
+    },
+    WordClusters: {
+        "vectors": [{"dog": [2.0, 1.0], "runs": [1.0, 1.0]}], "n_clusters": [(1, 2)], "window": [1], "lower": [False],
+        "random_state": [1], "field": ["pos"], "dtype": [np.float32],
+    },
 }  # fmt: skip
 BASES = {
     TemplateVectorizer: {"templates": ["word[0]", "own[0]"], **DERIVED},
@@ -796,6 +807,8 @@ BASES = {
     SiblingVectorizer: {"templates": ["sib.own[0]|mod.word[0]"], "n_features": 32, **DERIVED},
     GrandparentVectorizer: {"templates": ["grand.own[0]|mod.word[0]"], "n_features": 32, **DERIVED},
     TokenDictVectorizer: {},
+    WordVectors: {"vectors": LETTERS},
+    WordClusters: {"vectors": LETTERS, "n_clusters": 2, "window": 0, "random_state": 0},
 }
 
 

@@ -61,7 +61,7 @@ def structures(kind, loss, n=20):
     shapes = [x.shape[:-1] for x in X]
     X = RaggedArray.from_list([x.reshape(-1, x.shape[-1]) for x in X])
     X = RaggedArray(X.values, X.indptr, shapes=shapes)
-    return X, StructureTask(structure, X, structure.row_outputs or 1).learn(y, np.ones(n), loss)
+    return X, StructureTask(structure, X, structure.in_estimators.row_outputs or 1).learn(y, np.ones(n), loss)
 
 
 def label_sets(loss, known=False, single=False, n=40):
@@ -268,6 +268,17 @@ def test_samples_with_unknown_labels_are_learned_by_upper_bounds():
     rng = np.random.default_rng(0)
     for _ in range(20):
         assert objective.loss_gradient(vector + 1e-3 * rng.normal(size=len(vector)))[0] >= value - 1e-4
+
+
+@pytest.mark.parametrize("loss", ["sparsemap", "hinge", "crf"])
+@pytest.mark.parametrize("single", [False, True])
+def test_label_sets_have_a_learner(loss, single):
+    X, task = label_sets(loss, single=single)
+    scores, model = fit_out_of_fold(GaussianNB(), estimator(), task, X, np.random.RandomState(0))
+    own = learner(task, scores, model)
+    own.run(never)
+    start = task.loss_gradient(scores.copy(), np.zeros(task.n_additional), None)[0] / task.weights.sum()
+    assert own.losses[-1] < start and own.model().scale > 0.0
 
 
 def test_training_can_be_stopped_and_reports_what_it_does(capsys):

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from internals import NAMES_IN_FILES, LinearModel
 from model_files import (
     FILES,
     assert_equal_parts,
@@ -32,6 +33,9 @@ from sklearn_sparsemap import (
     MultilabelLPSparseMAP,
     StructuredGroupLasso,
     StructuredSparseMAPClassifier,
+    factors,
+    penalties,
+    structures,
 )
 from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.datasets import load_partition, save_partition
@@ -94,6 +98,40 @@ def test_training_continues_from_a_file(name):
     if name == "groups":
         assert model.group_norms_ == pytest.approx(again.group_norms_)
         assert np.array_equal(model.memory_curve_, again.memory_curve_)
+
+
+def subclasses(base):
+    """Yield the classes of the package that extend a class; others are those of tests."""
+    for each in base.__subclasses__():
+        if each.__module__.startswith("sklearn_sparsemap."):
+            yield each
+        yield from subclasses(each)
+
+
+def public_subclasses(module, base, but_not):
+    kinds = (getattr(module, name) for name in module.__all__ if name not in but_not)
+    return [each for each in kinds if isinstance(each, type) and issubclass(each, base)]
+
+
+# These hold fitted estimators of scikit-learn, of which arrays hold none.
+WITHOUT_FORM = {"RegressorsModel", "ClassifierModel"}
+
+
+# A `CustomStructure` holds functions, and a knapsack is of variables instead of labels.
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        public_subclasses(structures, structures.Structure, ["Structure", "CustomStructure"]),
+        public_subclasses(factors, factors.Exclusive.__base__, ["Knapsack"]),
+        [penalties.Groups, penalties.GroupOrder, penalties.GroupTree],
+        [kind for kind in subclasses(LinearModel.__base__) if kind.__name__ not in WITHOUT_FORM],
+    ],
+    ids=["structures", "rules of labels", "groups", "score models"],
+)
+def test_files_may_hold_each_class_of_a_kind(kinds):
+    absent = [kind.__name__ for kind in kinds if kind not in NAMES_IN_FILES]
+    assert not absent, f"add {absent} to estimators/_state/plain.py"
+    assert len(kinds) > 1
 
 
 def test_functions_are_given_again():

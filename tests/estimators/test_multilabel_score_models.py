@@ -1,41 +1,219 @@
-"""score_model="auto": linear scores or another model, whichever is clearly better on held-out samples."""
+"""Score models of label sets: linear scores, networks, trees and classifiers, and the choice of score_model="auto"."""
 
 import pickle
+import warnings
+from functools import cache
 
 import numpy as np
 import pytest
-from internals import multilabel_solvers as solvers
-from internals import replace
+from internals import boosting_trees, multilabel_comparison, multilabel_trials, replace
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.tree import DecisionTreeRegressor
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
-from sklearn_sparsemap.factors import Hierarchy
-from sklearn_sparsemap.score_models import Network
+from sklearn_sparsemap.conformal import ConformalStructures
+from sklearn_sparsemap.factors import AtMost, Hierarchy, Implies
+from sklearn_sparsemap.score_models import Network, Trees
 
-# Few epochs are enough here.
-QUICK = {"tol": 0.02, "max_iter": 30, "random_state": 0, "n_jobs": 1}
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+# Each kind of score model, and what it can do.
+MODELS = {
+    "linear": ("linear", {"streams", "explains", "files"}),
+    "network": (Network((16,), dropout=0.0, eta0=0.02, max_iter=40), {"streams", "files"}),
+    "trees": (Trees(max_iter=20, learning_rate=0.3, max_depth=4), {"files"}),
+    "forest": (RandomForestClassifier(10, random_state=0), set()),
+    "regression": (LogisticRegression(), set()),
+}
+NAMES = pytest.mark.parametrize("name", MODELS)
 
 
-def make(kind, n_samples=2000, noise=0.3):
-    """Draw three labels of four features: linear ones, or ones that depend on products and squares."""
-    rng = np.random.default_rng(0)
+@cache
+def make(kind="curved", n_samples=150, seed=0):
+    """Draw three labels of four features: linear ones, or ones that depend on products and squares. 1 implies 0."""
+    rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_samples, 4))
     a, b, c, d = X.T
     scores = [a + b, b - c, c + d - 1.0] if kind == "linear" else [a * b, c * d, b * b - 1.0]
-    return X, (np.stack(scores, axis=1) + noise * rng.normal(size=(n_samples, 3)) > 0.0).astype(int)
+    Y = (np.stack(scores, axis=1) + 0.3 * rng.normal(size=(n_samples, 3)) > 0.0).astype(int)
+    Y[:, 0] |= Y[:, 1]
+    return X, Y
 
 
-@pytest.fixture(scope="module")
-def curved():
-    X, Y = make("curved")
-    return X, Y, MultilabelLPSparseMAP(**QUICK).fit(X, Y)
+def new_model(name, **options):
+    return MultilabelLPSparseMAP(score_model=MODELS[name][0], **{"random_state": 0, **options})
 
 
-def sizes(model):
-    """Return the sizes of the hidden layers of a fitted network."""
-    return () if model.score_model_ == "linear" else model.score_model_.hidden_layer_sizes
+KINDS = {
+    "plain": {},
+    "logistic": {"loss": "logistic"},
+    "hinge": {"loss": "hinge"},
+    "edges": {"label_graph": "full"},
+    "implication": {"constraints": [Implies(1, 0)]},
+    "at most one": {"constraints": [AtMost([0, 1], 1)]},
+    "hierarchy": {"constraints": Hierarchy([None, 0, None])},
+    "threshold": {"threshold": "auto"},
+    "map": {"decision": "map"},
+    "unknown": {},
+    "one label": {},
+    "weights": {},
+    "sparse": {},
+}
+
+
+def data_of(kind):
+    """Return features, targets and weights."""
+    X, Y = make()
+    rng = np.random.default_rng(1)
+    weights = None
+    if kind == "unknown":
+        Y = np.where(rng.random(Y.shape) < 0.8, Y, np.nan)
+    if kind == "one label":
+        Y = Y @ [4, 2, 1]
+    if kind == "at most one":
+        Y = Y * [1, 0, 1]
+    if kind == "weights":
+        weights = rng.integers(0, 3, len(X)).astype(float)
+    return (sparse.csr_array(X) if kind == "sparse" else X), Y, weights
+
+
+@cache
+def fitted(name, kind="plain"):
+    X, Y, weights = data_of(kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return new_model(name, max_iter=60, **KINDS[kind]).fit(X, Y, weights)
+
+
+@NAMES
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_score_model_learns_all_kinds_of_label_sets(name, kind):
+    X, Y, _ = data_of(kind)
+    model = fitted(name, kind)
+    predicted = model.predict(X)
+    probabilities = model.predict_proba(X)
+    assert np.isfinite(probabilities).all() and (probabilities > 0.0).all() and (probabilities < 1.0).all()
+    if kind in ("implication", "hierarchy"):
+        assert (predicted[:, 1] <= predicted[:, 0]).all() and (probabilities[:, 1] <= probabilities[:, 0]).all()
+    if kind == "at most one":
+        assert (predicted[:, :2].sum(axis=1) <= 1).all()
+    if kind == "edges":
+        assert (model.edge_scores_ != 0.0).any()
+    assert model.predict_marginals(X).shape == probabilities.shape
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.predict_proba(X), probabilities)
+    if kind not in ("one label", "edges"):
+        known = np.full(Y.shape, np.nan)
+        known[:, 0] = 0.0
+        assert not model.predict(X, known=known)[:, 0].any()
+
+
+@NAMES
+def test_files_hold_score_models_without_scikit_learn(name):
+    X, _ = make()
+    model = fitted(name)
+    if "files" not in MODELS[name][1]:
+        with pytest.raises(ValueError, match=r"has no plain form, so the model cannot be written as arrays; pickle it"):
+            model.to_arrays()
+        return
+    again = MultilabelLPSparseMAP.from_arrays(model.to_arrays())
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert str(again.score_model_) == str(model.score_model_)
+
+
+@NAMES
+def test_streams_continue_score_models_or_say_that_they_cannot(name):
+    X, Y = make()
+    model = pickle.loads(pickle.dumps(fitted(name)))
+    if "streams" in MODELS[name][1]:
+        before = model.predict_proba(X)
+        assert (model.partial_fit(X, Y).predict_proba(X) != before).any()
+        new_model(name).partial_fit(X, Y).predict(X)
+        return
+    for start in model, new_model(name):
+        with pytest.raises(
+            ValueError, match=r"score_model=.* cannot be trained by partial_fit; use 'linear', 'network'"
+        ):
+            start.partial_fit(X, Y)
+    with pytest.raises(ValueError, match="whose training cannot continue"):
+        model.get_training_state()
+
+
+@NAMES
+def test_what_a_score_model_cannot_tell_is_an_error_with_another_way(name):
+    X, _ = make()
+    model = fitted(name)
+    table = model.label_table(X[:1])
+    if "explains" in MODELS[name][1]:
+        assert model.coef_.shape == (3, 4) and "feature" in {source for _, source, *_ in table}
+        return
+    assert {source for _, source, *_ in table} == {"score"}
+    assert_allclose([amount for *_, amount in table], model.decision_function(X[:1])[0], rtol=0, atol=1e-12)
+    with pytest.raises(AttributeError, match=r"coef_ is for linear scores, .*permutation_importance"):
+        model.coef_  # noqa: B018
+    if name != "network":
+        for attribute in ("coefs_", "intercepts_", "feature_importances_"):
+            with pytest.raises(AttributeError, match=f"{attribute} .*permutation_importance"):
+                getattr(model, attribute)
+
+
+@NAMES
+def test_conformal_sets_of_each_score_model(name):
+    X, Y = make(n_samples=200, seed=1)
+    sets = ConformalStructures(fitted(name), 0.8).conformalize(X[:100], Y[:100])
+    assert sets.covers(X[100:], Y[100:]).mean() > 0.6
+
+
+@pytest.mark.parametrize("name", ["network", "trees", "forest"])
+def test_results_depend_on_the_seed_but_not_on_threads(name):
+    X, Y = make()
+    probabilities = fitted(name).predict_proba(X)
+    options = {"max_iter": 60}
+    assert_array_equal(new_model(name, n_jobs=2, **options).fit(X, Y).predict_proba(X), probabilities)
+    if name == "network":
+        assert (new_model(name, random_state=1, **options).fit(X, Y).predict_proba(X) != probabilities).any()
+
+
+def test_parameters_of_score_models_are_set_by_searches():
+    X, Y = make()
+    model = MultilabelLPSparseMAP(score_model=Trees(max_iter=3))
+    search = GridSearchCV(model, {"score_model__max_depth": [1, 4]}, cv=2).fit(X, Y)
+    assert search.best_estimator_.score_model_.max_depth == search.best_params_["score_model__max_depth"]
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [({"solver": "lbfgs"}, "solver='lbfgs'"), ({"early_stopping": True}, "early_stopping=True")],
+)
+@pytest.mark.parametrize("name", ["trees", "forest"])
+def test_steps_of_adam_are_for_linear_scores_and_networks(name, options, named):
+    X, Y = make()
+    with pytest.raises(ValueError, match=f"{named} cannot be used with score_model=.*use score_model='linear'"):
+        new_model(name, **options).fit(X, Y)
+    with pytest.raises(ValueError, match="X_val cannot be used"):
+        new_model(name).fit(X, Y, X_val=X, y_val=Y)
+
+
+def test_few_samples_have_no_folds():
+    X, Y = make()
+    model = new_model("trees").fit(X[:5], Y[:5])
+    assert model.n_iter_ == 20 and model.predict(X).shape == Y.shape
+
+
+# -- score_model="auto" -----------------------------------------------------------------------------------------------
+
+
+@cache
+def chosen(kind="curved", n_samples=400):
+    X, Y = make(kind, n_samples)
+    return MultilabelLPSparseMAP(random_state=0).fit(X, Y)
 
 
 def log_loss(Y, P):
@@ -43,79 +221,42 @@ def log_loss(Y, P):
 
 
 @pytest.fixture
-def no_network(monkeypatch):
+def no_trials(monkeypatch):
     def refuse(*args):
-        raise AssertionError("a network was trained")
+        raise AssertionError("another score model was trained")
 
-    replace(monkeypatch, "estimators", "epochs_of", refuse)
+    replace(monkeypatch, "estimators", "new_forest", refuse)
 
 
-def test_a_network_is_chosen_if_labels_are_not_linear(curved):
-    X, Y, model = curved
-    assert sizes(model) == (300,)
-    assert [coef.shape for coef in model.coefs_] == [(4, 300), (300, 3)]
-    X_test, Y_test = (part[2000:] for part in make("curved", 3000))
+def test_trees_are_chosen_if_labels_are_not_linear():
+    X, Y = make("curved", 400)
+    model = chosen()
+    assert isinstance(model.score_model_, Trees)
+    X_test, Y_test = make("curved", 1000, seed=1)
     linear = MultilabelLPSparseMAP(score_model="linear").fit(X, Y)
     assert linear.score_model_ == "linear"
     assert log_loss(Y_test, model.predict_proba(X_test)) < 0.7 * log_loss(Y_test, linear.predict_proba(X_test))
     assert model.score(X_test, Y_test) > linear.score(X_test, Y_test) + 0.2
 
 
-def test_it_is_the_network_that_may_be_asked_for(curved):
-    X, Y, model = curved
-    asked = MultilabelLPSparseMAP(score_model=model.score_model_, random_state=0, tol=0.0)
-    with pytest.warns(ConvergenceWarning, match="still improving"):
-        asked.set_params(max_iter=model.n_iter_).fit(X, Y)
-    np.testing.assert_array_equal(asked.decision_function(X), model.decision_function(X))
-    assert (asked.alpha_, asked.n_iter_) == (model.alpha_, model.n_iter_)
-    assert len(model.loss_curve_) == model.n_iter_
-    assert np.abs(asked.predict_proba(X) - model.predict_proba(X)).max() < 0.1
+def test_it_is_the_score_model_that_may_be_asked_for():
+    X, Y = make("curved", 400)
+    model = chosen()
+    again = clone(model).set_params(score_model=model.score_model_.set_params(max_iter=model.n_iter_))
+    with pytest.MonkeyPatch.context() as patch:
+        # The number of rounds is known.
+        patch.setattr(multilabel_trials.Trials, "n_steps", model.n_iter_)
+        again.fit(X, Y)
+    assert_array_equal(again.decision_function(X), model.decision_function(X))
 
 
-@pytest.mark.parametrize(
-    ("losses", "max_iter", "expected"),
-    [
-        # Linear scores, then the network after 30, 35, 40, ... epochs, in multiples of a common loss.
-        ([1.0, 0.99, 0.98, 0.97, 0.96, 0.96, 0.97], None, 45),
-        ([1.0, 0.99, 0.9899, 0.9898], None, 30),
-        ([1.0, 0.99, 0.995, 0.98, 0.99, 0.985], None, 40),
-        ([1.0, 0.99, 0.98], 33, 33),
-        ([1.0, 0.99], 3, 3),
-        ([1.0, 1.0], None, None),
-        ([1.0, 1.01], None, None),
-    ],
-)
-def test_the_network_trains_until_the_loss_no_longer_falls(monkeypatch, losses, max_iter, expected):
-    left = iter(losses)
-
-    def scripted(self, evidence):
-        return np.full(len(evidence), next(left))
-
-    monkeypatch.setattr(solvers.NetworkComparison, "_losses", scripted)
-    X, Y = make("linear")
-    model = MultilabelLPSparseMAP(**QUICK | {"max_iter": max_iter, "tol": 1.0}).fit(X, Y)
-    assert next(left, None) is None
-    assert sizes(model) == ((300,) if expected else ())
-    assert expected is None or model.n_iter_ == expected
-
-
-def test_losses_are_calibrated_on_the_other_half(curved):
-    X, Y, _ = curved
-    estimator = MultilabelLPSparseMAP(**QUICK)
-    data, task = estimator._validate_fit(X, Y, None, None, first=True)
-    unfitted = estimator._calibration
-    linear = solvers.LBFGSCrossValidation(estimator, estimator._inference, data, task)
-    linear.cross_validate()
-    trial = solvers.NetworkComparison(linear)
-    gold, n = trial.task.gold.astype(float), len(trial.held)
-    evidence = np.random.default_rng(0).normal(size=gold.shape)
-    found = trial._losses(evidence)
-    for half in (0, 1):
-        other = [i for i in range(n) if i % 2 != half]
-        curves = unfitted.fit(evidence[other], gold[other], np.ones((len(other), 1)))
-        for i in range(half, n, 2):
-            (p,) = curves.probabilities(evidence[[i]])
-            assert found[i] == pytest.approx(-np.log(np.where(gold[i] > 0, p, 1.0 - p)).sum())
+def test_linear_scores_are_chosen_if_they_are_as_good():
+    X, Y = make("linear", 400)
+    model = chosen("linear")
+    linear = MultilabelLPSparseMAP(score_model="linear", random_state=0).fit(X, Y)
+    assert model.score_model_ == "linear"
+    assert_array_equal(model.predict_proba(X), linear.predict_proba(X))
+    assert_array_equal(model.coef_, linear.coef_)
 
 
 def test_the_choice_does_not_depend_on_the_seed(monkeypatch):
@@ -124,137 +265,171 @@ def test_the_choice_does_not_depend_on_the_seed(monkeypatch):
     X, Y = make("curved")
     for seed in (0, 1):
         MultilabelLPSparseMAP(random_state=seed).fit(X, Y)
-    np.testing.assert_array_equal(*found)
-
-
-def test_linear_scores_are_chosen_if_they_are_as_good():
-    X, Y = make("linear")
-    model = MultilabelLPSparseMAP(**QUICK).fit(X, Y)
-    linear = MultilabelLPSparseMAP(score_model="linear", **QUICK).fit(X, Y)
-    assert model.score_model_ == "linear"
-    np.testing.assert_array_equal(model.predict_proba(X), linear.predict_proba(X))
-    np.testing.assert_array_equal(model.coefs_[0], linear.coefs_[0])
+    assert len(found) > 2
+    for one, two in zip(found[::2] if found[0] is found[1] else found[: len(found) // 2], found[len(found) // 2 :]):
+        assert_array_equal(one, two)
 
 
 @pytest.mark.parametrize(
     "params",
-    [{"loss": "hinge"}, {"label_graph": "full"}, {"solver": "adam"}, {"solver": "lbfgs"}],
+    [{"loss": "hinge"}, {"label_graph": "full"}, {"solver": "adam"}, {"solver": "lbfgs"}, {"early_stopping": True}],
     ids=str,
 )
-def test_without_the_choice_of_a_solver_scores_are_linear(params):
-    X, Y = make("curved", 2000)
-    assert MultilabelLPSparseMAP(**QUICK | {"tol": 0.1} | params).fit(X, Y).score_model_ == "linear"
+def test_without_the_choice_of_a_solver_scores_are_linear(params, no_trials):
+    X, Y = make()
+    model = MultilabelLPSparseMAP(random_state=0, tol=0.1, max_iter=5, **params).fit(X, Y)
+    assert model.score_model_ == "linear"
 
 
-def test_a_network_that_diverges_is_not_chosen():
-    X, Y = make("curved")
-    assert MultilabelLPSparseMAP(**QUICK).fit(X, Y).score_model_ == "linear"
+def test_sparse_features_and_streams_are_linear(no_trials):
+    X, Y = make()
+    for model in (
+        MultilabelLPSparseMAP().fit(sparse.csr_array(X), Y),
+        MultilabelLPSparseMAP(random_state=0).partial_fit(X, Y),
+        MultilabelLPSparseMAP(random_state=0, tol=0.1).fit_partitions([(X[:100], Y[:100]), (X[100:], Y[100:])]),
+    ):
+        assert model.score_model_ == "linear"
 
 
-@pytest.mark.parametrize("kind", ["sparse", "few samples", "many features", "many labels"])
-def test_no_network_is_trained_for_sparse_wide_or_few_data(no_network, kind):
-    X, Y = make("curved", 1999 if kind == "few samples" else 2000)
-    if kind == "sparse":
-        X = sparse.csr_array(X)
-    if kind == "many features":
-        X = np.hstack([X, np.random.default_rng(0).normal(size=(2000, 97))])
-    if kind == "many labels":
-        Y = np.hstack([Y] * 34)
-    assert MultilabelLPSparseMAP(**QUICK).fit(X, Y).score_model_ == "linear"
-
-
-def test_streams_are_linear(no_network):
-    X, Y = make("curved")
-    assert MultilabelLPSparseMAP(**QUICK).partial_fit(X, Y).score_model_ == "linear"
-    model = MultilabelLPSparseMAP(**QUICK | {"tol": 0.1})
-    assert model.fit_partitions([(X[:1000], Y[:1000]), (X[1000:], Y[1000:])]).score_model_ == "linear"
-
-
-def test_a_chosen_network_is_trained_further(curved):
-    X, Y, model = curved
-    further = pickle.loads(pickle.dumps(model)).partial_fit(X[:500], Y[:500])
-    assert sizes(further) == (300,)
-    assert (further.coefs_[0] != model.coefs_[0]).any()
-    with pytest.raises(ValueError, match=r"score_model='linear' differs from the fitted Network\(.*300,.*\)"):
-        further.set_params(score_model="linear").partial_fit(X, Y)
-
-
-def test_a_chosen_network_is_stored(curved):
-    X, _, model = curved
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-    restored = MultilabelLPSparseMAP.from_arrays(model.to_arrays())
-    np.testing.assert_array_equal(restored.predict_proba(X), model.predict_proba(X))
-    assert sizes(restored) == (300,)
+def test_a_chosen_model_is_stored():
+    X, _ = make("curved", 400)
+    model = chosen()
+    for again in pickle.loads(pickle.dumps(model)), MultilabelLPSparseMAP.from_arrays(model.to_arrays()):
+        assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+        assert str(again.score_model_) == str(model.score_model_)
     assert clone(model).score_model == "auto"
 
 
+def test_equal_data_in_another_order_and_unit_choose_the_same():
+    X, Y = make("curved", 400)
+    order = np.random.default_rng(3).permutation(len(X))
+    model = MultilabelLPSparseMAP(random_state=0).fit(X[order], Y[order])
+    assert_allclose(model.predict_proba(X), chosen().predict_proba(X), rtol=0, atol=1e-9)
+
+
+def scripted(monkeypatch, curves):
+    """Let trials of score models have given losses at their measurements, by the names of their classes."""
+
+    def measure(self, model, n_done):
+        curve = curves[type(self._description.estimator).__name__ if hasattr(self._description, "estimator") else "net"]
+        self.steps.append(n_done)
+        self.evidence.append(np.zeros((len(self._held), 3)))
+        self.losses.append(np.full(len(self._held), curve[min(len(self.losses), len(curve) - 1)]))
+
+    monkeypatch.setattr(multilabel_trials.Trial, "_measure", measure)
+
+
 @pytest.mark.parametrize(
-    "kind", ["one label", "unknown", "unknown, threshold", "hierarchy", "weights", "threshold", "logistic"]
+    "curve, n_measured, best",
+    [
+        ([1.0, 0.9, 0.8, 0.8, 0.8], 5, 2),
+        ([1.0, 0.9, 0.8, 0.7999, 0.7998], 5, 2),
+        ([1.0, 1.0, 1.0], 3, 0),
+        ([0.5, 0.6, 0.7], 3, 0),
+        # It cannot reach the rival, whose loss is 0.5 for each sample.
+        ([1.0, 0.95, 0.1], 2, 1),
+        ([1.0, 0.8, 0.6, 0.5, 0.5, 0.5], 6, 3),
+    ],
 )
-def test_networks_are_chosen_for_all_kinds_of_data(kind):
-    X, Y = make("curved")
-    params, weights = {}, None
-    if kind == "one label":
-        Y = Y @ [4, 2, 1]
-    if kind.startswith("unknown"):
-        Y = np.where(np.random.default_rng(1).random(Y.shape) < 0.5, Y, np.nan)
-    if kind == "hierarchy":
-        Y[:, 0] |= Y[:, 1]
-        params["constraints"] = Hierarchy([None, 0, None])
-    if kind == "weights":
-        weights = np.random.default_rng(1).random(len(X))
-    if kind.endswith("threshold"):
-        params["threshold"] = "auto"
-    if kind == "logistic":
-        params["loss"] = "logistic"
-    model = MultilabelLPSparseMAP(**QUICK | {"tol": 0.1} | params).fit(X, Y, weights)
-    assert sizes(model) == (300,)
-    assert np.isfinite(model.predict_proba(X)).all()
-    model.predict(X)
+def test_a_trial_ends_when_the_loss_no_longer_falls_or_cannot_reach_a_rival(monkeypatch, curve, n_measured, best):
+    X, Y = make()
+    estimator = MultilabelLPSparseMAP(random_state=0)
+    data, task = estimator._validate_fit(X, Y, None, None, first=True)
+    scripted(monkeypatch, {"DecisionTreeRegressor": curve})
+    description = Trees(learning_rate=1.0, estimator=DecisionTreeRegressor(max_depth=1))
+    solver = multilabel_comparison.TreesTraining(estimator, estimator._inference, data, task, description)
+    trials = multilabel_trials.Trials(solver, description)
+    n_held = len(solver.folds[0][1])
+    assert trials.add(0.5 * n_held)
+    assert len(trials.trials[0].steps) == n_measured
+    assert trials.n_steps == best + 1
+    assert trials.add()
+    assert trials.trials[1].steps[-1] == trials.trials[0].steps[-1]
 
 
-def test_the_least_gain_is_two_standard_errors_below_the_mean():
+def test_the_least_gain_is_a_standard_error_below_the_mean():
     rng = np.random.default_rng(0)
     gains, weights = rng.normal(0.1, 1.0, size=50), rng.integers(1, 4, size=50).astype(float)
-    least = gains.mean() - 2.0 * gains.std() / np.sqrt(50)
-    assert solvers.least_gain(gains, np.ones(50)) == pytest.approx(least)
+    least = gains.mean() - gains.std() / np.sqrt(50)
+    assert multilabel_comparison.least_gain(gains, np.ones(50)) == pytest.approx(least)
     mean = sum(w * g for w, g in zip(weights, gains, strict=True)) / sum(weights)
     variance = sum((w * (g - mean)) ** 2 for w, g in zip(weights, gains, strict=True)) / sum(weights) ** 2
     for scale in (1.0, 7.0):
-        found = solvers.least_gain(scale * weights * gains, scale * weights)
-        assert found == pytest.approx(mean - 2.0 * np.sqrt(variance))
+        found = multilabel_comparison.least_gain(scale * weights * gains, scale * weights)
+        assert found == pytest.approx(mean - np.sqrt(variance))
 
 
-def test_choosing_a_solver_trains_nothing(monkeypatch):
-    X, Y = make("linear")
+def test_losses_are_calibrated_on_the_other_half():
+    X, Y = make()
+    estimator = MultilabelLPSparseMAP(random_state=0)
+    _, task = estimator._validate_fit(X, Y, None, None, first=True)
+    gold = task.gold.toarray()
+    evidence = np.random.default_rng(0).normal(size=gold.shape)
+    found = multilabel_comparison.calibrated_losses(estimator._inference, evidence, task)
+    for half in (0, 1):
+        other = [i for i in range(len(gold)) if i % 2 != half]
+        curves = estimator._calibration.fit(evidence[other], gold[other], np.ones((len(other), 1)))
+        for i in range(half, len(gold), 20):
+            (p,) = curves.probabilities(evidence[[i]])
+            assert found[i] == pytest.approx(-np.log(np.where(gold[i] > 0, p, 1.0 - p)).sum())
 
-    def refuse(self, watch):
-        raise AssertionError("a model is trained")
 
-    for params in ({}, {"solver": "adam"}, {"score_model": Network((3,))}, {"label_graph": "full"}):
-        estimator = MultilabelLPSparseMAP(**QUICK | params)
-        data, task = estimator._validate_fit(X, Y, None, None, first=True)
-        with monkeypatch.context() as patch:
-            for learner in solvers.LBFGSLearner, solvers.OnlineLearner:
-                patch.setattr(learner, "run", refuse)
-            description = params.get("score_model")
-            solver = solvers.choose_solver(estimator, estimator._inference, data, task, description)
-            if not params:
-                with pytest.raises(AssertionError, match="trained"):
-                    solver.cross_validate()
-        assert type(solver).__name__ == ("AdamTraining" if params else "LBFGSCrossValidation")
+# -- Trees of each label ----------------------------------------------------------------------------------------------
+
+
+def test_trees_of_each_output_change_no_other_output():
+    X, Y = make()
+    trees = MultiOutputRegressor(DecisionTreeRegressor(max_depth=2, random_state=0)).fit(X, Y)
+    assert boosting_trees.trees_by_output(trees) is trees.estimators_
+    assert boosting_trees.trees_by_output(MultiOutputRegressor(Ridge()).fit(X, Y)) is None
+    assert boosting_trees.trees_by_output(trees.estimators_[0]) is None
+    together = Trees(max_iter=5, learning_rate=0.3, estimator=trees)
+    alone = Trees(max_iter=5, learning_rate=0.3, estimator=DecisionTreeRegressor(max_depth=2, random_state=0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(multilabel_trials.Trials, "n_steps", 5)
+        scores = MultilabelLPSparseMAP(score_model=together, random_state=0).fit(X, Y).decision_function(X)
+        for k in range(3):
+            own = MultilabelLPSparseMAP(score_model=alone, random_state=0).fit(X, Y[:, [k]], classes=["a"])
+            assert_allclose(scores[:, k], own.decision_function(X)[:, 0], rtol=0, atol=1e-12)
+
+
+# -- Earlier versions -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "former, wanted",
+    [
+        ({"hidden_layer_sizes": "auto"}, "auto"),
+        ({"hidden_layer_sizes": (), "dropout": None}, "linear"),
+        ({"hidden_layer_sizes": (5,)}, Network((5,), dropout=0.0, batch_size=64)),
+        (
+            {"hidden_layer_sizes": (5, 3), "dropout": 0.4, "eta0": 0.1, "batch_size": 7},
+            Network((5, 3), dropout=0.4, eta0=0.1, batch_size=7),
+        ),
+    ],
+    ids=str,
+)
+def test_pickles_of_earlier_parameters_are_read(former, wanted):
+    X, Y = make()
+    model = MultilabelLPSparseMAP(score_model="linear").fit(X, Y)
+    state = model.__getstate__()
+    del state["score_model"]
+    again = MultilabelLPSparseMAP.__new__(MultilabelLPSparseMAP)
+    again.__setstate__({**state, **former})
+    assert str(again.score_model) == str(wanted)
+    assert not {"hidden_layer_sizes", "dropout"} & set(vars(again))
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_a_former_parameter_is_an_unexpected_argument():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'hidden_layer_sizes'"):
+        MultilabelLPSparseMAP(hidden_layer_sizes=(5,))
 
 
 def test_dropout_continues_from_files():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(80, 4))
-    Y = (X[:, :2] > 0.3).astype(int)
-    model = MultilabelLPSparseMAP(score_model=Network((8,), dropout=0.5), label_graph=None, random_state=3)
+    X, Y = make()
+    model = MultilabelLPSparseMAP(score_model=Network((8,), dropout=0.5), random_state=3)
     for _ in range(3):
         model.partial_fit(X, Y)
-    arrays = model.to_arrays()
-    restored = MultilabelLPSparseMAP.from_arrays(arrays)
-    np.testing.assert_array_equal(
-        restored.partial_fit(X, Y).decision_function(X), model.partial_fit(X, Y).decision_function(X)
-    )
+    restored = MultilabelLPSparseMAP.from_arrays(model.to_arrays())
+    assert_array_equal(restored.partial_fit(X, Y).decision_function(X), model.partial_fit(X, Y).decision_function(X))

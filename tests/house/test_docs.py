@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sklearn_sparsemap import RaggedArray
+from sklearn_sparsemap import RaggedArray, structures
 
 ROOT = Path(__file__).resolve().parents[2]
 DOC = ROOT / "doc"
@@ -45,6 +45,16 @@ def test_every_public_object_has_a_page():
                 assert id(getattr(module, name)) in shown, f"{module.__name__}.{name} is not in doc/api"
                 public += 1
     assert public > 100
+
+
+def test_pages_of_all_structures_name_each():
+    layers = (DOC / "layers.rst").read_text()
+    kinds = {name: getattr(structures, name) for name in structures.__all__ if name != "Structure"}
+    for page in (layers, (DOC / "guide" / "inference.rst").read_text()):
+        absent = [name for name in kinds if not re.search(rf"\b{name}\b", page)]
+        assert not absent
+    (exceptions,) = re.findall(r"All structures except(.*?), and graphs", layers, re.DOTALL)
+    assert re.findall(r"`(\w+)`", exceptions) == [name for name, kind in kinds.items() if kind.tensor_solver is None]
 
 
 def test_every_page_is_in_a_toctree():
@@ -143,7 +153,7 @@ def test_headings_become_smaller_from_level_to_level():
 def test_the_table_of_the_jobs_has_the_figures_of_their_pages():
     table = (DOC / "jobs" / "index.rst").read_text(encoding="utf-8")
     rows = re.findall(r"^   \* - :doc:`[^`]*<(\w+)>`\n((?:     - .*\n)+)", table, re.M)
-    assert len(rows) == 9
+    assert len(rows) == 10
     for page, cells in rows:
         printed = re.findall(r"\d\.\d+", (DOC / "jobs" / f"{page}.rst").read_text(encoding="utf-8"))
         quoted = re.findall(r"\d\.\d\d\b", cells)

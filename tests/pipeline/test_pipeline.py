@@ -14,7 +14,15 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_sparsemap import StructuredGroupLasso, StructuredSparseMAPClassifier
 from sklearn_sparsemap.conformal import ConformalStructures
-from sklearn_sparsemap.features import ArcVectorizer, OnRows, RowUnion, TemplateVectorizer, TokenDictVectorizer
+from sklearn_sparsemap.features import (
+    ArcVectorizer,
+    OnRows,
+    RowUnion,
+    TemplateVectorizer,
+    TokenDictVectorizer,
+    WordClusters,
+    WordVectors,
+)
 from sklearn_sparsemap.pipeline import StructuredPipeline, make_structured_pipeline
 
 WORDS = [["the", "dog", "barks"], ["a", "cat"], ["a", "dog"], ["the", "cat", "barks"]] * 3
@@ -78,6 +86,8 @@ VECTORIZERS = {
     "dicts": TokenDictVectorizer(),
     "hashed dicts": TokenDictVectorizer(n_features=16),
     "rows": OnRows(DictVectorizer(sparse=False)),
+    "vectors": WordVectors({"the": [1.0, 0.0], "dog": [0.5, 1.0]}, dtype=np.float32),
+    "clusters": WordClusters({"the": [1.0, 0.0], "dog": [0.5, 1.0]}, 2, 1),
     "union": RowUnion([("dicts", TokenDictVectorizer()), ("rows", OnRows(DictVectorizer()))]),
 }
 

@@ -6,6 +6,7 @@ import naive
 import numpy as np
 import pytest
 from registry import RANDOM, listed
+from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
 from sklearn_sparsemap import map_inference, marginal_inference
@@ -161,6 +162,21 @@ def test_encode_and_decode_are_inverse_and_agree_with_scores(kind):
         assert np.array_equal(M[:, p], np.bincount(slots[slots >= 0], minlength=len(M)))
         total = instance.scores.ravel()[slots[slots >= 0]].sum() + flat[additional_slots[additional_slots >= 0]].sum()
         assert total == pytest.approx(theta[p])
+        several = [np.array(own) for own in structures[:3]]
+        together = structure.in_estimators.encode_all(structure, several, np.array(dims))
+        for own, parts in zip(several, together, strict=True):
+            assert all(map(np.array_equal, parts, structure.encode(own, dims)))
+
+
+@pytest.mark.parametrize("kind", RANDOM)
+def test_fixed_size_says_that_all_structures_have_equally_many_parts(kind):
+    rng = np.random.default_rng(2)
+    instances = [RANDOM[kind](rng) for _ in range(50)]
+    declared = [instance.structure.fixed_size for instance in instances]
+    differ = [np.ptp(instance.enumerate()[1].sum(axis=0)) > 0 for instance in instances]
+    wrong = [instance for instance, *is_wrong in zip(instances, declared, differ, strict=True) if all(is_wrong)]
+    assert not wrong, f"fixed_size is True, but structures of {wrong[0]} have different numbers of parts"
+    assert all(declared) or any(differ), f"set fixed_size = True in {type(instances[0].structure).__name__}"
 
 
 def test_a_path_is_checked_when_encoded():
@@ -186,6 +202,37 @@ def test_structures_are_values():
     assert len({Simplex(), Simplex(), LinearChain()}) == 2
     assert repr(LinearChain()) == "LinearChain()"
     assert pickle.loads(pickle.dumps(LinearChain())) == LinearChain()
+
+
+class Secret:
+    """An object that has neither a hash nor a pickle."""
+
+    __hash__ = None
+
+    def __reduce__(self):
+        raise TypeError
+
+
+def test_structures_with_objects_of_any_kind_are_values():
+    def holding(value):
+        structure = Simplex()
+        structure.value = value
+        return structure
+
+    # The text of a long table leaves out most of it.
+    table = np.zeros(5000, dtype=[("a", "f8"), ("b", "f8")])
+    other = table.copy()
+    other["a"][2500] = 1.0
+    tables = [pytest.importorskip("pandas").DataFrame(each) for each in (table, table.copy(), other)]
+    assert holding(tables[0]) == holding(tables[1]) != holding(tables[2])
+    secret = Secret()
+    assert holding(secret) == holding(secret) != holding(Secret())
+    assert hash(holding(secret)) == hash(holding(secret))
+    matrix = sparse.csr_array(([2.0, 1.0, 0.0], ([0, 0, 1], [1, 0, 1])), shape=(2, 2))
+    unsorted = sparse.csr_array(([2.0, 1.0], [1, 0], [0, 2, 2]), shape=(2, 2))
+    assert holding(matrix) == holding(unsorted) != holding(2 * unsorted)
+    assert matrix.nnz == 3 and unsorted.indices.tolist() == [1, 0]
+    assert holding({"a": 1, "b": 2}) != holding({"b": 2, "a": 1}), "additional scores are joined in their order"
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,9 @@ def test_repair_leaves_alone_all_that_is_no_tree():
     for heads in ([2, 1], [5, 0], [0.5], [[0], [0]]):
         assert structure.misfits(heads) == () and structure.repair(heads).tolist() == heads
     labels = [[2, 0, 2, 0], [0, 0, 2]]
-    assert LinearChain().repair(labels[0]) is labels[0] and LinearChain().misfits(labels[1]) == ()
+    chain = LinearChain()
+    assert chain.in_estimators.repair(chain, labels[0]) is labels[0]
+    assert chain.in_estimators.misfits(chain, labels[1]) == ()
     labelled = DependencyTree(single_root=True, n_labels=3)
     assert labelled.repair([[0, 2], [0, 1]]).tolist() == [[0, 2], [1, 1]]
 

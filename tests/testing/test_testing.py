@@ -521,6 +521,13 @@ def floats(shape, given):
         ("scores_shape", lambda rows, n_outputs: rows, r"scores_shape\(\(2,\), 2\) is \(2,\), not \(2, 2\)"),
         ("learned_shapes", lambda n_outputs: {"start": (1,)}, r"learned_shapes\(2\) has 'start' of shape \(1,\)"),
         ("example_shapes", lambda: (), None),
+        ("exclusive_parts", lambda dims: [[0, 1], [2, 3]], r"exclusive_parts returned \[\[.*\n.*int array of shape"),
+        ("exclusive_parts", lambda dims: np.array([[0, 1], [2, 4]]), r"has the parts .*, but parts go from 0 to 3"),
+        ("exclusive_parts", lambda dims: np.array([[0, 2], [1, 3]]), r"one part of each row of \[\[0, 2\], .* but \["),
+        ("exclusive_parts", lambda dims: np.array([[0, 1]]), r"and no other parts, but \[.*\n.*return None"),
+        ("draw", lambda sample, n, rng: [np.array([0, 1])] * n, r"10 samples are 10 structures, .* nearly all of"),
+        ("draw", lambda sample, n, rng: [np.array([0, 2])] * n, r"encode refuses array\(\[0, 2\]\), which was drawn"),
+        ("draw", lambda sample, n, rng: [1 / 0], r"drawing samples raised ZeroDivisionError"),
     ],
 )
 def test_a_wrong_method_is_caught(name, replacement, message):

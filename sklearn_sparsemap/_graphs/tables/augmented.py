@@ -4,6 +4,8 @@ The multipliers are the joint marginals P of the tables. Each step maximises the
 ``|P - before|^2 / (2 sigma)`` over marginals and tables. Its dual is smooth and piecewise quadratic in the messages,
 and its Hessian involves only values and cells in use. The problem is linear in the tables, so finitely many steps reach
 a solution. They start near it, from the result of the primal-dual method (`primal_dual.py`).
+
+Used by `batch.py`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""The loop over samples of one graph of tables."""
+"""The loop over samples of one graph of tables.
+
+Used by `_graphs`.
+"""
 
 import numpy as np
 from numba import types

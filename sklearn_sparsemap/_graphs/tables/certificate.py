@@ -1,4 +1,7 @@
-"""Certificates of messages and tables: tables that are consistent with the marginals, and the dual bound."""
+"""Certificates of messages and tables: tables that are consistent with the marginals, and the dual bound.
+
+Used by `augmented.py`, `batch.py` and `primal_dual.py`.
+"""
 
 import numpy as np
 

@@ -7,6 +7,8 @@ each step of the method of multipliers.
 The arguments `values` and `cells` are flags, 1 for those in use; the fields of `tables` with these names are indices.
 `limits[0]` is the maximum number of steps. `GraphJacobian.products` (`_graphs/jacobian.py`) calls
 `tables_products_range`, in threads over the samples.
+
+Used by `_graphs`.
 """
 
 import numpy as np

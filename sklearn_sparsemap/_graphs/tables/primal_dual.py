@@ -7,7 +7,7 @@ for the moved messages. Then it moves the joint marginals of the tables along th
 .. [1] Chambolle and Pock. A first-order primal-dual algorithm for convex problems with applications to imaging. Journal
    of Mathematical Imaging and Vision 40, 2011.
 
-`batch.py` calls it.
+Used by `batch.py`.
 """
 
 from collections import namedtuple

@@ -6,6 +6,8 @@ of its nodes. With messages a to the first and b to the second node, the dual of
     min  sum_i max_{u in simplex} <s_i + messages to i, u> - |u|^2 / 2     with   T_e[x, y] <= a_e[x] + b_e[y],
 
 and the multipliers of the constraints are the tables P_e of joint marginals.
+
+Used by `augmented.py`, `batch.py`, `derivative.py` and `primal_dual.py`.
 """
 
 from collections import namedtuple

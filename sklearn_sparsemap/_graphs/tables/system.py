@@ -9,6 +9,8 @@ Then the Hessian is ``sum_e sigma G_e + sum_i C_i' J_i C_i``, where ::
 C_i sums the messages to node i, and J_i projects onto the directions over S_i that sum to zero. The edges are
 eliminated one by one: ``d = -M (g + C' w)`` with ``M_e = (sigma G_e + damping)^-1``. The remaining system is for the
 change ``w = J C d`` of the marginals, and has ``|S_i| - 1`` unknowns for each node.
+
+Used by `augmented.py` and `derivative.py`.
 """
 
 from collections import namedtuple

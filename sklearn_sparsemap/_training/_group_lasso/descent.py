@@ -3,6 +3,8 @@
 References: Wright, Nowak and Figueiredo, Sparse reconstruction by separable approximation. IEEE Transactions on Signal
 Processing 57, 2009 (SpaRSA). Barzilai and Borwein, Two-point step size gradient methods. IMA Journal of Numerical
 Analysis 8, 1988.
+
+Used by `solver.py`.
 """
 
 import numpy as np

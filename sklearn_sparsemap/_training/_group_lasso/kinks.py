@@ -5,6 +5,8 @@ loss is smooth in the weights of features and in the intercepts; its kinks are i
 reason the subdifferential is a product, and a point is a minimum if it is one over the additional scores and one over
 all other weights. A bundle method finds the minimum over the intercepts and the additional scores, and an average of
 gradients that is zero in them; smooth steps find the one over the weights of features and the intercepts.
+
+Used by `solver.py`.
 """
 
 import numpy as np

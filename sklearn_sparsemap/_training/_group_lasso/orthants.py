@@ -2,7 +2,7 @@
 
 Reference: Andrew and Gao, Scalable training of L1-regularized log-linear models. ICML 2007.
 
-`descent.py` uses it.
+Used by `descent.py`.
 """
 
 import numpy as np

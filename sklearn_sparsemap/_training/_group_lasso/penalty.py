@@ -2,6 +2,8 @@
 
 `StructuredGroupLasso` makes it, the other files of this folder call it, and a search for a strength calls
 `smallest_alpha`.
+
+Used by `estimators` and `problem.py`.
 """
 
 import numpy as np

@@ -4,6 +4,8 @@ The objective is ``mean loss + penalty(coef) + ridge(free)``. The free weights a
 norm penalises them, but a small ridge does. Without it, a lower bound of the minimum would need a dual point whose
 gradient is exactly zero in the free weights. There may be none: the score of a transition that never occurs tends to
 minus infinity. With the ridge, each gradient of the loss gives a lower bound that holds for all models.
+
+Used by `kinks.py` and `solver.py`.
 """
 
 from collections import namedtuple

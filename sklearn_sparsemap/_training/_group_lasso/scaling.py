@@ -5,6 +5,8 @@ frequent labels, and sums of transitions hardly change the loss. L-BFGS then tak
 
 Reference: Byrd, Chin, Neveitt and Nocedal, On the use of stochastic Hessian information in optimization methods for
 machine learning. SIAM Journal on Optimization 21, 2011.
+
+Used by `solver.py`.
 """
 
 import numpy as np

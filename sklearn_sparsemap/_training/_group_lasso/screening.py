@@ -6,6 +6,8 @@ group whose gradient remains in the interior of its dual ball has no weights the
 
 Reference: Ndiaye, Fercoq, Gramfort and Salmon. Gap safe screening rules for sparsity enforcing penalties. JMLR 18,
 2017.
+
+Used by `solver.py`.
 """
 
 import numpy as np

@@ -2,6 +2,8 @@
 
 References: Massias, Gramfort and Salmon, Celer: a fast solver for the lasso with dual extrapolation. ICML 2018.
 Bertrand, Klopfenstein, Bannier, Gidel and Massias, Beyond L1: faster and better sparse models with skglm. NeurIPS 2022.
+
+Used by `estimators`.
 """
 
 from functools import cached_property

@@ -23,7 +23,7 @@ share : Share
 scores : float64 array
     Output: the scores of the rows, for each piece of columns.
 
-Used by `_training` and `estimators`.
+Used by `_training`, `estimators` and most files here.
 """
 
 from collections import namedtuple

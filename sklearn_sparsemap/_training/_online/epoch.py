@@ -26,6 +26,8 @@ start, stop : int
     The range of `order` that is the current block.
 moves : Moves
     Work arrays of this thread.
+
+Used by `optimizer.py`.
 """
 
 from numba import types

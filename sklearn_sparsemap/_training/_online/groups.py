@@ -1,4 +1,7 @@
-"""Online learning with shrinkage of groups of features: the optimiser's state between epochs."""
+"""Online learning with shrinkage of groups of features: the optimiser's state between epochs.
+
+Used by `estimators`.
+"""
 
 from itertools import groupby
 from operator import itemgetter

@@ -1,4 +1,7 @@
-"""Online optimisers over a linear model, with their store of weights: AdaGrad and MIRA."""
+"""Online optimisers over a linear model, with their store of weights: AdaGrad and MIRA.
+
+Used by `_training`, `estimators` and `groups.py`.
+"""
 
 from functools import partial
 

@@ -15,6 +15,8 @@ one more multiplication, and a shrinkage needs only `rho`.
 `estimators/_state/optimizers.py` and `estimators/_structured/phases.py` read the columns of `features` and the scales.
 The conventions of `dense` hold, too. In `move_pairs`, `values` belong to the features, `residuals` to the outputs, and
 `factor` is minus the step size.
+
+Used by `estimators`, `epoch.py`, `groups.py`, `optimizer.py`, `rules.py`, `scores.py` and `shrinkage.py`.
 """
 
 from collections import namedtuple

@@ -8,7 +8,7 @@ weights are worse than before, the step sizes grow.
 Evidence is the wealth of a bettor (e-detectors of Shin, Ramdas and Rinaldo 2023). On each sample, fractions of the
 wealth are staked on a loss that is positive on average only after a change. So a large wealth is unlikely without one.
 
-Used by `estimators`.
+Used by `estimators`, `groups.py` and `optimizer.py`.
 """
 
 import numpy as np

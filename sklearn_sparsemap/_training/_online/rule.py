@@ -1,6 +1,8 @@
 """The rule of the steps, and the arrays that the threads of an epoch use; see `rules` and `epoch`.
 
 `optimizer.py` and `groups.py` make the tuples, the arrays by the order of their fields.
+
+Used by `epoch.py`, `groups.py`, `optimizer.py`, `rules.py`, `scores.py` and `shrinkage.py`.
 """
 
 from collections import namedtuple

@@ -25,7 +25,7 @@ values, sums, squares : arrays
 first, stop : int
     The range of places that `_penalise` updates.
 
-Used by `_training`.
+Used by `_training`, `epoch.py`, `groups.py` and `optimizer.py`.
 """
 
 from collections import namedtuple

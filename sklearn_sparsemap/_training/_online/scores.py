@@ -1,6 +1,8 @@
 """Scores of rows from weights of pairs, and conversion of these weights from and to sparse matrices.
 
 The conventions of `dense` hold.
+
+Used by `optimizer.py` and `rules.py`.
 """
 
 import numpy as np

@@ -7,6 +7,8 @@ groups as the budget allows. There are two kinds of shrinkage:
 - Deferred: only the scores are computed with shrunk weights. The weights of all groups, selected or not, accumulate
   gradients: regularised dual averaging (Xiao 2010; for groups: Yang, Xu, King and Lyu 2010). So no group is lost by an
   early shrinkage, and groups that are not selected learn the residual of the selected groups.
+
+Used by `groups.py` and `rules.py`.
 """
 
 import numpy as np

@@ -23,7 +23,7 @@ start, stop : int
 table : float64 array of shape (n_pieces, n_columns)
     Output: partial sums, one row for each piece.
 
-Used by `_training`.
+Used by `_training` and `descent.py`.
 """
 
 from collections import namedtuple

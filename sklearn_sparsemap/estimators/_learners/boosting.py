@@ -9,7 +9,7 @@ References: Dietterich, Ashenfelter and Bulatov, Training Conditional Random Fie
 Martins and Niculae, Learning with Fenchel-Young Losses. JMLR 21, 2020. Riedmiller and Braun, A Direct Adaptive Method
 for Faster Backpropagation Learning: The RPROP Algorithm. ICNN 1993.
 
-Used by `estimators`.
+Used by `estimators/_multilabel` and `estimators/_structured`.
 """
 
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from sklearn.model_selection import KFold, train_test_split
 from sklearn.utils.validation import has_fit_parameter
 
 from ..._core.ragged import RaggedArray
-from ..._training._trees import RegressorsModel, TreesModel, own_tree, predictions_of, trees_of
+from ..._training._trees import RegressorsModel, TreesModel, own_tree, predictions_of, trees_by_output, trees_of
 from ..._training.score_models import LinearModel
 from ...score_models import Trees
 from .._monitor import report
@@ -172,14 +172,18 @@ class Booster:
         state = self._state
         regressor = self._fit_regressor()
         found = trees_of(regressor)
+        by_output = trees_by_output(regressor)
         rate = self.trees.learning_rate
         zeros = np.zeros(len(self.base)), np.zeros(0)
-        if found is None:
-            rate *= self._length_of(regressor)
-            stage = RegressorsModel([regressor], [rate], *zeros, self.X.shape[1])
-        else:
+        if by_output is not None:
+            own = [own_tree(tree, rate, self._leaf_values(tree, [k])) for k, tree in enumerate(by_output)]
+            stage = TreesModel.sum_of(own, *zeros, self.X.shape[1])
+        elif found is not None:
             own = [own_tree(tree, rate / len(found), self._leaf_values(tree)) for tree in found]
             stage = TreesModel.sum_of(own, *zeros, self.X.shape[1])
+        else:
+            rate *= self._length_of(regressor)
+            stage = RegressorsModel([regressor], [rate], *zeros, self.X.shape[1])
         scores = state.scores + stage.scores(self.X, self.n_jobs)
         # An interrupted round changes nothing.
         self._state = self._evaluate((*state.stages, stage), scores, *self._move_additional())
@@ -230,17 +234,21 @@ class Booster:
                 "(MultiOutputRegressor makes one of any regressor); its fit failed with the above error"
             ) from error
 
-    def _leaf_values(self, tree):
+    def _leaf_values(self, tree, outputs=slice(None)):
         """Return a Newton step for each node and output of a tree: the negative gradient over the curvature.
 
-        All rows count, also those that were not drawn for the tree.
+        All rows count, also those that were not drawn for the tree. Other outputs than the given ones have steps of
+        zero.
         """
         at = tree.tree_.apply(self._narrow)
         shape = tree.tree_.node_count, len(at)
         sums = sparse.csr_array((np.ones(len(at)), (at, np.arange(len(at)))), shape=shape)
-        curvature = sums @ self.task.curvatures(self._state.residuals) + self._ridge
+        residuals = self._state.residuals
+        curvature = sums @ self.task.curvatures(residuals)[:, outputs] + self._ridge
         longest = _LONGEST * self.task.temperature
-        return np.clip((sums @ -self._state.residuals) / curvature, -longest, longest)
+        values = np.zeros((tree.tree_.node_count, residuals.shape[1]))
+        values[:, outputs] = np.clip((sums @ -residuals[:, outputs]) / curvature, -longest, longest)
+        return values
 
     def _length_of(self, regressor):
         """Return the step along the predictions of a regressor that minimises the loss, by the slopes at 0 and 1."""

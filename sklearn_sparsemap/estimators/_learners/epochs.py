@@ -4,7 +4,7 @@ An `estimator` here has the parameters `solver`, `eta0`, `alpha`, `batch_size`, 
 and `n_jobs`, and the attributes `_structure` and `_step_size`, the name of its step size in messages. If it has
 `alpha_`, this is the strength of the penalty.
 
-Used by `estimators`, `estimators/_multilabel` and `estimators/_structured`.
+Used by `estimators`, `estimators/_multilabel`, `estimators/_structured`, `lbfgs.py` and `network.py`.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Initial weights: zeros, or those of the last fit.
 
-Used by `estimators/_structured`.
+Used by `estimators/_structured` and `epochs.py`.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """L-BFGS over all samples, also with unknown labels.
 
-Used by `estimators`, `estimators/_multilabel` and `estimators/_structured`.
+Used by `estimators`, `estimators/_multilabel`, `estimators/_structured` and `boosting.py`.
 """
 
 import numpy as np

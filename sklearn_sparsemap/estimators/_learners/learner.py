@@ -1,6 +1,7 @@
 """The contract of learners, which train a model step by step under a monitor.
 
-Used by `distributed` and `estimators/_structured`.
+Used by `distributed`, `estimators`, `estimators/_structured`, `boosting.py`, `epochs.py`, `lbfgs.py` and
+`out_of_fold.py`.
 """
 
 from ..._core.ragged import RaggedArray

@@ -3,7 +3,7 @@
 Each kind of score model that is not linear registers its learner here, in a file of its own. Those whose training can
 continue from a model also register `initial_model`, `stream_optimizer` and `continues`.
 
-Used by `estimators/_structured`.
+Used by `estimators/_multilabel`, `estimators/_structured`, `boosting.py`, `network.py` and `out_of_fold.py`.
 """
 
 from functools import singledispatch

@@ -2,6 +2,8 @@
 
 Functions read the parameters `alpha`, `edge_alpha`, `eta0`, `edge_eta0`, `batch_size`, `max_iter` and `n_jobs` of an
 estimator. A network has step sizes of its own.
+
+Used by `classifier.py` and `epochs.py`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Prediction of label sets, and inspection of the fitted model."""
+"""Prediction of label sets, and inspection of the fitted model.
+
+Used by `classifier.py`.
+"""
 
 from __future__ import annotations
 
@@ -392,24 +395,32 @@ class LabelSetClassifier(
     @property
     def coefs_(self) -> list[NDArray[np.float64]]:
         self = whole(self)
-        return self._fitted("_learned").model.coefs
+        return self._layers("coefs_").coefs
 
     @property
     def intercepts_(self) -> list[NDArray[np.float64]]:
         self = whole(self)
-        return self._fitted("_learned").model.intercepts
+        return self._layers("intercepts_").intercepts
 
     @property
     def coef_(self) -> NDArray[np.float64]:
         self = whole(self)
         if "explain" not in self._fitted("_learned").model.supports:
-            raise AttributeError("coef_ is for linear scores, and this model has hidden layers; use coefs_")
+            raise AttributeError(_not_in("coef_ is for linear scores", self.score_model_))
         return self.coefs_[0].T
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
         self = whole(self)
-        return reduce(np.matmul, map(np.abs, self.coefs_)).sum(axis=1)
+        coefs = self._layers("feature_importances_").coefs
+        return reduce(np.matmul, map(np.abs, coefs)).sum(axis=1)
+
+    def _layers(self, name):
+        """Return the fitted network, of which linear scores have no hidden layer; raise AttributeError without one."""
+        model = self._fitted("_learned").model
+        if not isinstance(model, NetworkModel):
+            raise AttributeError(_not_in(f"{name} is for linear scores and networks", self.score_model_))
+        return model
 
     @property
     def score_model_(self) -> Any:
@@ -473,3 +484,11 @@ class LabelSetClassifier(
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
         return tags
+
+
+def _not_in(text, score_model):
+    """Return the message of an error for an attribute that a score model does not have."""
+    return (
+        f"{text}, and this model has score_model_={score_model!r}; sklearn.inspection.permutation_importance measures "
+        "the importance of features for any model"
+    )

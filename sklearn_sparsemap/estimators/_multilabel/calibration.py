@@ -1,4 +1,7 @@
-"""Probabilities of labels from their scores: a logistic curve for each label, fitted on held-out samples."""
+"""Probabilities of labels from their scores: a logistic curve for each label, fitted on held-out samples.
+
+Used by `estimators/_state`, `classifier.py`, `cross_validation.py`, `data.py` and `inference.py`.
+"""
 
 import numpy as np
 from scipy.special import expit, log_expit, logsumexp, softmax

@@ -1,4 +1,7 @@
-"""score_model="auto": linear scores, or another score model with a lower loss on the same held-out samples."""
+"""score_model="auto": linear scores, or another score model with a lower loss on the same held-out samples.
+
+Used by `linear.py`.
+"""
 
 import numpy as np
 from scipy import sparse
@@ -40,11 +43,12 @@ def best_solver(linear):
     n_compared = min(len(losses), 1 + int((n_held < _MIN_COMPARED).sum()))
     best = None
     lowest = losses
-    for name, description in auto_descriptions(*linear.X.values.shape).items():
+    sizes = (*linear.X.values.shape, linear.task.n_outputs)
+    for name, description in auto_descriptions(*sizes).items():
         trials = _tried(linear, description, n_compared, lowest)
         if trials is not None:
             best = trials
-            best.chosen = (name, *linear.X.values.shape)
+            best.chosen = (name, *sizes)
             lowest = trials.losses
         if best is None:
             return linear
@@ -65,7 +69,7 @@ def _forest_loss(linear):
     targets = task.gold.astype(np.float64) if task.known is None else np.where(task.known, task.gold, rates)
     forest = new_forest(len(train), linear.X.values.shape[1]).fit(linear.X.values[train], targets, task.weights)
     scores = forest.predict(linear.X.values[held]).reshape(len(held), -1)
-    pooled = linear.inference.evidence(GivenScores(task.n_additional), scores)
+    pooled = linear.inference.evidence(GivenScores(np.zeros(task.n_additional)), scores)
     return calibrated_losses(linear.inference, pooled, linear.task.take(held)).sum()
 
 

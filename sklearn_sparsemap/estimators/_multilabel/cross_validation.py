@@ -1,4 +1,7 @@
-"""The samples of a fit of label sets in folds, and the choices on their held-out scores."""
+"""The samples of a fit of label sets in folds, and the choices on their held-out scores.
+
+Used by `comparison.py`, `linear.py`, `out_of_fold.py`, `trees.py` and `trials.py`.
+"""
 
 import numpy as np
 
@@ -73,10 +76,15 @@ class CrossValidation:
 
 
 class GivenScores:
-    """A score model for rows that are scores themselves, without edges."""
+    """A score model for rows that are scores themselves.
 
-    def __init__(self, n_additional):
-        self.additional = np.zeros(n_additional)
+    Parameters
+    ----------
+    additional : array of shape (n_additional,)
+    """
+
+    def __init__(self, additional):
+        self.additional = additional
 
     def scores(self, X, n_jobs=None):
         """Return a copy of the scores."""

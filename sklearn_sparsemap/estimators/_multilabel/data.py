@@ -1,4 +1,7 @@
-"""Training samples of label sets: their checks, the label graph, and their folds."""
+"""Training samples of label sets: their checks, the label graph, and their folds.
+
+Used by most files here.
+"""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,7 @@
-"""Decision rules of label sets: thresholds, observed label sets, and the choice among them on held-out samples."""
+"""Decision rules of label sets: thresholds, observed label sets, and the choice among them on held-out samples.
+
+Used by `estimators/_state`, `base.py`, `cross_validation.py`, `epochs.py`, `inference.py` and `new_labels.py`.
+"""
 
 import numpy as np
 from scipy import sparse

@@ -1,4 +1,7 @@
-"""Descriptions of the score models of label sets: those that score_model="auto" tries, former ones, fitted ones."""
+"""Descriptions of the score models of label sets: those that score_model="auto" tries, former ones, fitted ones.
+
+Used by `base.py`, `classifier.py` and `comparison.py`.
+"""
 
 from ..._training._network import NetworkModel
 from ...score_models import Network, Trees
@@ -13,7 +16,9 @@ AUTO_NETWORK = Network((300,), dropout=0.3, batch_size=64)
 # features have a higher log loss.
 _MAX_FEATURES, _MAX_SAMPLES = 30, 4000
 # The same for a forest that only tells whether trees may gain anything, and its number of trees.
-_FEW_SAMPLES, _N_TREES = 2000, 50
+_FEW_SAMPLES, _N_TREES = 1000, 25
+# Maximum number of labels for which each label has trees of its own. With more, a round takes long.
+_MAX_OWN_TREES = 30
 
 
 def new_forest(n_samples, n_features, n_trees=_N_TREES, max_samples=_FEW_SAMPLES, min_samples_leaf=3):
@@ -31,17 +36,19 @@ def new_forest(n_samples, n_features, n_trees=_N_TREES, max_samples=_FEW_SAMPLES
     )
 
 
-def auto_descriptions(n_samples, n_features):
+def auto_descriptions(n_samples, n_features, n_labels):
     """Return the descriptions that score_model="auto" compares with linear scores by name, in their order."""
+    from sklearn.multioutput import MultiOutputRegressor
     from sklearn.tree import DecisionTreeRegressor
 
     forest = new_forest(n_samples, n_features, 10, _MAX_SAMPLES, 5).set_params(random_state=None)
-    tree = DecisionTreeRegressor(max_depth=6, max_features=min(_MAX_FEATURES, n_features), min_samples_leaf=5)
-    return {
-        "forests": Trees(max_iter=30, learning_rate=0.3, estimator=forest),
-        "trees": Trees(max_iter=100, learning_rate=0.1, estimator=tree),
-        "network": AUTO_NETWORK,
-    }
+    options = {"max_features": min(_MAX_FEATURES, n_features), "min_samples_leaf": 5}
+    found = {"forests": Trees(max_iter=30, learning_rate=0.3, estimator=forest)}
+    if 1 < n_labels <= _MAX_OWN_TREES:
+        own = MultiOutputRegressor(DecisionTreeRegressor(max_depth=4, **options))
+        found["trees of each label"] = Trees(max_iter=60, learning_rate=0.2, estimator=own)
+    tree = DecisionTreeRegressor(max_depth=6, **options)
+    return found | {"trees": Trees(max_iter=100, learning_rate=0.1, estimator=tree), "network": AUTO_NETWORK}
 
 
 def score_model_of(hidden_layer_sizes, dropout, eta0, batch_size):
@@ -66,7 +73,7 @@ def fitted_description(given, chosen, model):
     ----------
     given : Network, Trees or estimator, or None
         The description in the parameter `score_model`.
-    chosen : (str, int, int) or None
+    chosen : (str, int, int, int) or None
         Name of the description that score_model="auto" chose, and the arguments of `auto_descriptions`.
     model : ScoreModel
         In files of earlier versions, it may be a network without a description.

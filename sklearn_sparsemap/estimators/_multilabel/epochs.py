@@ -1,4 +1,7 @@
-"""Linear scores and networks of label sets, trained by Adam on mini-batches."""
+"""Linear scores and networks of label sets, trained by Adam on mini-batches.
+
+Used by `comparison.py`, `solvers.py` and `trials.py`.
+"""
 
 from copy import copy
 from functools import partial

@@ -1,4 +1,7 @@
-"""The face of a model of label sets."""
+"""The face of a model of label sets.
+
+Used by `base.py`.
+"""
 
 from __future__ import annotations
 

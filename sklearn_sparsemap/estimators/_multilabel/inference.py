@@ -1,4 +1,7 @@
-"""Inference of a model of label sets: evidence, probabilities and marginals of labels, and the chosen label sets."""
+"""Inference of a model of label sets: evidence, probabilities and marginals of labels, and the chosen label sets.
+
+Used by `base.py` and `face.py`.
+"""
 
 from copy import deepcopy
 

@@ -1,6 +1,8 @@
 """Label sets of which some labels are known at prediction.
 
 `targets.py` calls `read_known_labels`, and `inference.py` calls `agree`.
+
+Used by `inference.py` and `targets.py`.
 """
 
 import numpy as np

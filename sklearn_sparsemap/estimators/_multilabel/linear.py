@@ -1,4 +1,7 @@
-"""Linear scores of label sets by L-BFGS over all samples."""
+"""Linear scores of label sets by L-BFGS over all samples.
+
+Used by `solvers.py`.
+"""
 
 from functools import partial
 

@@ -2,6 +2,8 @@
 
 `classifier.py` calls `add_labels` in `partial_fit`. Those of other structures are in
 `estimators/_structured/new_labels.py`.
+
+Used by `classifier.py`.
 """
 
 from copy import copy

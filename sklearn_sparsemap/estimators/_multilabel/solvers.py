@@ -1,8 +1,12 @@
-"""The solver of a fit of label sets, by the score model and the loss."""
+"""The solver of a fit of label sets, by the score model and the loss.
 
-from ...score_models import Network
+Used by `classifier.py`.
+"""
+
+from ...score_models import Network, Trees
 from .epochs import AdamTraining
 from .linear import LBFGSCrossValidation
+from .out_of_fold import OutOfFoldTraining
 from .trees import TreesTraining
 
 # The docstring of `MultilabelLPSparseMAP` repeats the defaults and sizes below.
@@ -32,7 +36,8 @@ def choose_solver(estimator, inference, X, task, description, held_out=None):
     """
     if not (description is None or isinstance(description, Network)):
         _check_steps(estimator, held_out)
-        return TreesTraining(estimator, inference, X, task, description)
+        solver = TreesTraining if isinstance(description, Trees) else OutOfFoldTraining
+        return solver(estimator, inference, X, task, description)
     obstacles = {
         "a network": description is not None,
         "label_graph": len(task.graph.edges) > 0,

@@ -1,6 +1,8 @@
 """The two forms of targets of label sets: one label for each sample, or a set of labels.
 
 Both have the same methods. Inside, targets are indicators: arrays of shape (n_samples, n_labels).
+
+Used by `base.py`.
 """
 
 import numpy as np

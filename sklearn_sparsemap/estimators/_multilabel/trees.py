@@ -1,4 +1,7 @@
-"""Boosted trees of label sets, whose number of rounds is chosen by cross-validation."""
+"""Boosted trees of label sets, whose number of rounds is chosen by cross-validation.
+
+Used by `comparison.py` and `solvers.py`.
+"""
 
 import numpy as np
 from sklearn.utils import check_random_state

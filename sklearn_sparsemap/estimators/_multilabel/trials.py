@@ -1,4 +1,7 @@
-"""Trials of score models that learn step by step: training on a fold, with the loss on its held-out samples."""
+"""Trials of score models that learn step by step: training on a fold, with the loss on its held-out samples.
+
+Used by `comparison.py` and `trees.py`.
+"""
 
 import numpy as np
 from sklearn.utils import check_random_state

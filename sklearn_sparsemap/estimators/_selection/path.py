@@ -1,4 +1,7 @@
-"""perceptron_path: scores, weights and groups for a range of budgets."""
+"""perceptron_path: scores, weights and groups for a range of budgets.
+
+Used by `strengths.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Functions that several kinds of selection use: earlier steps of a pipeline, names of groups, splits and seeds."""
+"""Functions that several kinds of selection use: earlier steps of a pipeline, names of groups, splits and seeds.
+
+Used by `path.py`, `stability.py` and `strengths.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """FittedState: the weights of an estimator, with the optimiser that continues their training.
 
-Used by `distributed`, `estimators`, `estimators/_multilabel` and `estimators/_structured`.
+Used by `distributed`, `estimators`, `estimators/_multilabel`, `estimators/_structured` and `export.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Conversion between optimisers and the arrays of a `TrainingState`.
 
-Used by `estimators` and `estimators/_structured`.
+Used by `estimators`, `estimators/_structured`, `export.py`, `fitted.py` and `mixture.py`.
 """
 
 from typing import NamedTuple

@@ -2,6 +2,8 @@
 
 The first argument of `add_form` stands in files, so never change one. A new structure, rule or class that a fitted
 estimator holds needs an entry here; imported for that effect alone.
+
+Used by `export.py`.
 """
 
 from inspect import signature

@@ -1,6 +1,6 @@
 """TrainingState: the state of a training, as arrays that can be stored, sent, and averaged.
 
-Used by `estimators`.
+Used by `estimators`, `export.py`, `fitted.py`, `mixture.py`, `optimizers.py` and `plain.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The base class of linear structured estimators: prediction, inference, learned weights, and checks."""
+"""The base class of linear structured estimators: prediction, inference, learned weights, and checks.
+
+Used by `group_lasso.py`, `perceptron.py` and `stream.py`.
+"""
 
 from __future__ import annotations
 
@@ -179,7 +182,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             if structure.labelled:
                 codes = object_array([codes[first:last] for first, last in pairwise(X.indptr.tolist())])
         structure = self._structure
-        message = None if structure.bound_message is None else structure.bound_message(codes)
+        bound_message = structure.in_estimators.bound_message
+        message = None if bound_message is None else bound_message(structure, codes)
         if message is not None:
             warn_user(message)
         return object_array([self.classes_[own] for own in codes]) if structure.labelled else codes
@@ -832,7 +836,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             trained = task.learn(gold, weights, self.loss, self.temperature, cost)
             if any(trained.violated):
                 X, gold, trained = without_violations(X, gold, trained, stream)
-            easier = structure.for_training()
+            easier = structure.in_estimators.for_training(structure)
             if easier is not structure:
                 # The first task has checked the gold structures.
                 trained = targets.new_task(easier, X, task.n_outputs)

@@ -3,7 +3,7 @@
 Features become a `RaggedArray` with one row of features for each label or part. Labels, which are hashable objects,
 become integer codes. Label sequences without steps are left out of training, and their predictions are empty.
 
-Used by `estimators/_multilabel`.
+Used by `estimators/_multilabel`, `base.py`, `new_labels.py` and `targets.py`.
 """
 
 from __future__ import annotations

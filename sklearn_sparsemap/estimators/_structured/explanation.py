@@ -1,4 +1,7 @@
-"""The difference of the linear scores of two structures, as a sum of terms."""
+"""The difference of the linear scores of two structures, as a sum of terms.
+
+Used by `estimators/_multilabel`, `base.py` and `face.py`.
+"""
 
 import numpy as np
 from scipy import sparse

@@ -1,4 +1,7 @@
-"""`StructuredFace`: all that `conformal`, `inspection` and `plotting` know of a fitted model of structures."""
+"""`StructuredFace`: all that `conformal`, `inspection` and `plotting` know of a fitted model of structures.
+
+Used by `base.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Predictions for a few samples: the same result as for many, with a few calls of Python and NumPy.
 
 For one sentence, checks and the layout of arrays take far longer than the scores and the best structure.
+
+Used by `base.py`.
 """
 
 from itertools import accumulate, pairwise
@@ -100,7 +102,9 @@ def predict_few(model, X, map_time_limit):
         return None
     model._check_whole()
     n_features, n_outputs, n_additional = weights.sizes
-    if rows.shape[1] != n_features or (not structure.labelled and n_outputs != (structure.row_outputs or 1)):
+    if rows.shape[1] != n_features:
+        return None
+    if not structure.labelled and n_outputs != (structure.in_estimators.row_outputs or 1):
         return None
     scores = _scores(rows, weights)
     additional = weights.additional + model._mask

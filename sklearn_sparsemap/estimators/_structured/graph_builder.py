@@ -2,6 +2,8 @@
 
 `targets.py` makes a `GraphBuilder` or a `FixedGraph` of the parameter, and `estimators/_state/plain.py` writes them to
 files.
+
+Used by `estimators/_state` and `targets.py`.
 """
 
 from collections.abc import Sized
@@ -15,6 +17,7 @@ from ..._core.ragged import RaggedArray
 from ..._core.validation import check_numbers
 from ..._training._graph_task import GraphTask
 from ...losses._graphs import check_graph, learned_shapes
+from ...structures._in_estimators import InEstimators
 
 
 class GraphBuilder:
@@ -37,16 +40,12 @@ class GraphBuilder:
     fixed_size = False
     # The rows of a sample may form a grid with any number of axes.
     score_ndim = None
-    row_outputs = None
-    bound_message = None
+    in_estimators = InEstimators()
     marginal_oracle = None
     no_marginals = "in factor graphs those of a Gibbs distribution are #P-hard; use 'sparsemap' or 'hinge'"
 
     def __init__(self, function, shapes=None):
         self.function, self.shapes = function, shapes
-
-    def for_training(self):
-        return self
 
     def __eq__(self, other):
         return type(other) is GraphBuilder and self.function == other.function

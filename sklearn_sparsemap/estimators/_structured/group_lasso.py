@@ -1,4 +1,7 @@
-"""StructuredGroupLasso: exact minimisation of a loss plus the norms of groups of weights."""
+"""StructuredGroupLasso: exact minimisation of a loss plus the norms of groups of weights.
+
+Used by `estimators/_selection`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Groups of features of the estimators that select groups, and a warning if scales decide the selection."""
+"""Groups of features of the estimators that select groups, and a warning if scales decide the selection.
+
+Used by `group_lasso.py`, `perceptron.py` and `size_warning.py`.
+"""
 
 from __future__ import annotations
 

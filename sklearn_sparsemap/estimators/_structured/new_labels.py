@@ -1,6 +1,8 @@
 """Labels that are new in a mini-batch of a stream.
 
 `classifier.py` calls `add_labels` in `partial_fit`. Those of label sets are in `estimators/_multilabel/new_labels.py`.
+
+Used by `classifier.py`.
 """
 
 from copy import copy

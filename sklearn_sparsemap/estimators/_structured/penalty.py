@@ -1,4 +1,7 @@
-"""The strength of the penalty of `StructuredSparseMAPClassifier`: its default, and its choice on held-out samples."""
+"""The strength of the penalty of `StructuredSparseMAPClassifier`: its default, and its choice on held-out samples.
+
+Used by `classifier.py`.
+"""
 
 from functools import partial
 
@@ -63,7 +66,10 @@ class HeldOutPart:
         else:
             for _ in range(min(_EPOCHS, learner.max_iter)):
                 learner.run_epoch()
-        model = learner.model()
+        return self.losses_of(learner.model())
+
+    def losses_of(self, model):
+        """Return the sum of the losses of each group of held-out samples under a model of the learner."""
         if self.groups[0][0].loss == "perceptron":
             return self._disagreements(model)
         return np.array([self._loss(model, *group) for group in self.groups])
@@ -89,20 +95,27 @@ class HeldOutPart:
         return loss
 
 
+def held_out_parts(estimator, task, X, gold):
+    """Return a part of many samples, each part of few samples, or no parts if there are too few."""
+    rows = np.flatnonzero(task.weights > 0.0)
+    if len(rows) < _MIN_SAMPLES:
+        return []
+    order = np.random.default_rng(_SEED).permutation(rows)
+    is_many = len(rows) >= _MANY
+    held_parts = np.array_split(order, _N_PARTS if is_many else _FEW_PARTS)[: 1 if is_many else None]
+    return [HeldOutPart(estimator, task, X, gold, np.setdiff1d(rows, held), held) for held in held_parts]
+
+
 def choose_penalty(estimator, task, X, gold):
     """Choose the strength of the penalty of an estimator by the loss of held-out samples; return a `Choice`.
 
     Strengths are multiples of the usual one, which is `alpha_` before. With fewer than six samples, it is the choice.
     """
     usual = estimator.alpha_
-    rows = np.flatnonzero(task.weights > 0.0)
-    if len(rows) < _MIN_SAMPLES:
+    parts = held_out_parts(estimator, task, X, gold)
+    if not parts:
         return Choice(usual, np.array([usual]), np.array([np.nan]), [])
-    order = np.random.default_rng(_SEED).permutation(rows)
-    is_many = len(rows) >= _MANY
-    held_parts = np.array_split(order, _N_PARTS if is_many else _FEW_PARTS)[: 1 if is_many else None]
-    parts = [HeldOutPart(estimator, task, X, gold, np.setdiff1d(rows, held), held) for held in held_parts]
-    total = task.weights[np.concatenate(held_parts)].sum()
+    total = sum(part.weight for part in parts)
     alphas, losses, results, tried = usual * _PATH, [], [], []
     for alpha in try_strengths(alphas, losses, results):
         report(estimator, "held-out samples, strength", len(losses) + 1, f"at most {len(alphas)}")

@@ -1,4 +1,7 @@
-"""GroupLassoPerceptron: online learning with selection of groups of features (Martins et al. 2011)."""
+"""GroupLassoPerceptron: online learning with selection of groups of features (Martins et al. 2011).
+
+Used by `estimators/_selection`.
+"""
 
 from __future__ import annotations
 

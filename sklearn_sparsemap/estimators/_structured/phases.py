@@ -1,4 +1,7 @@
-"""The phases of `GroupLassoPerceptron`: selecting groups, and learning the weights of the selected groups again."""
+"""The phases of `GroupLassoPerceptron`: selecting groups, and learning the weights of the selected groups again.
+
+Used by `perceptron.py`.
+"""
 
 import numpy as np
 from scipy import sparse

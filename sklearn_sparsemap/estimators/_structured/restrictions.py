@@ -1,6 +1,6 @@
 """Restrictions of structures: constraints on successive labels, and partially known structures to complete.
 
-Used by `estimators/_multilabel`.
+Used by `estimators/_multilabel`, `base.py`, `face.py` and `targets.py`.
 """
 
 from collections.abc import Iterable, Sized

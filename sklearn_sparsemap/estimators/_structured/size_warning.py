@@ -1,4 +1,7 @@
-"""A warning of `GroupLassoPerceptron` if only the sizes of groups determined its selection."""
+"""A warning of `GroupLassoPerceptron` if only the sizes of groups determined its selection.
+
+Used by `perceptron.py`.
+"""
 
 import numpy as np
 

@@ -1,4 +1,7 @@
-"""Spans with their marginal probabilities, for `predict_spans` of linear structured models."""
+"""Spans with their marginal probabilities, for `predict_spans` of linear structured models.
+
+Used by `base.py`.
+"""
 
 from itertools import pairwise, repeat
 from numbers import Real

@@ -1,4 +1,7 @@
-"""The base class of linear structured estimators that also learn from streams and partitions of data."""
+"""The base class of linear structured estimators that also learn from streams and partitions of data.
+
+Used by `classifier.py` and `perceptron.py`.
+"""
 
 from .._partitions import PartitionsMixin
 from .._state.fitted import TrainingStateMixin

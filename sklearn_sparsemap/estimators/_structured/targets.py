@@ -2,6 +2,8 @@
 
 All forms have the same methods. Inside, labels are codes, and other structures have the user's form; see
 `LinearStructuredModel`. `classes` are the labels of an estimator, None if structures are not made of labels.
+
+Used by `base.py`, `classifier.py`, `face.py`, `group_lasso.py`, `perceptron.py` and `stream.py`.
 """
 
 from collections.abc import Sized
@@ -67,7 +69,7 @@ class OtherStructures:
 
     def new_task(self, structure, X, n_labels):
         """Return the task of samples of a structure; the number of labels is for structures that are made of labels."""
-        return StructureTask(structure, X, structure.row_outputs or 1)
+        return StructureTask(structure, X, structure.in_estimators.row_outputs or 1)
 
     def features(self, estimator, structure, X):
         """Return the features of samples to predict as a RaggedArray; a fitted estimator checks them."""
@@ -380,7 +382,9 @@ def targets_of(structure):
 
 def _ndim_of_rows(structure):
     """Return the number of axes of scores without the axis of outputs, or None if it differs between samples."""
-    return None if structure.score_ndim is None else structure.score_ndim - (structure.row_outputs is not None)
+    if structure.score_ndim is None:
+        return None
+    return structure.score_ndim - (structure.in_estimators.row_outputs is not None)
 
 
 def _with_extras(X, extras):

@@ -1,6 +1,6 @@
 """Arcs as flat arrays, and their columns: by hash, or by the vocabulary of training sentences.
 
-Used by `features/_triples`.
+Used by `features/_triples` and `vectorizer.py`.
 """
 
 import numpy as np

@@ -14,6 +14,8 @@ than the work itself. So a call processes all arcs of a head.
 The columns of vectorizers in files follow from the keys. So the parts of a total, the bins of `DISTANCES` (which
 `relation_of` has as numbers) and `mix` must not change. Kernels of triples (`features/_triples`) call some functions,
 too.
+
+Used by `features/_triples` and `columns.py`.
 """
 
 from collections import namedtuple

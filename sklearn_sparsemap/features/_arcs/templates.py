@@ -1,4 +1,7 @@
-"""Templates of arcs: the fields around head and modifier in one feature of a possible dependency."""
+"""Templates of arcs: the fields around head and modifier in one feature of a possible dependency.
+
+Used by `large.py` and `vectorizer.py`.
+"""
 
 from __future__ import annotations
 

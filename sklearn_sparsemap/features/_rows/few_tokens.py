@@ -2,6 +2,8 @@
 
 `TokenPairs` numbers equal features of many tokens once. For one sentence, that takes longer than looking each feature
 up.
+
+Used by `token_dicts.py`.
 """
 
 import numpy as np

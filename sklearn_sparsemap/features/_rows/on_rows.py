@@ -1,4 +1,7 @@
-"""OnRows: a transformer of flat data, applied to the rows of all samples."""
+"""OnRows: a transformer of flat data, applied to the rows of all samples.
+
+Used by `out_of_fold_scores.py`.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ def _inner_has_partial_fit(on_rows):
 
 
 class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=None):
-    """Apply a transformer of flat data to the rows of all samples, for example to scale or to embed them.
+    """Apply a transformer of flat data to the rows of all samples, for example to scale or to reduce them.
 
     Parameters
     ----------
     transformer : transformer
         Any transformer of scikit-learn's kind, such as ``StandardScaler()``, ``PCA(50)``, a `ColumnTransformer` for
-        samples that are data frames, or a `FunctionTransformer` that looks up the embeddings of tokens.
+        samples that are data frames, or a `FunctionTransformer` of words.
 
     Attributes
     ----------
@@ -51,14 +54,12 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
     >>> OnRows(StandardScaler()).fit_transform(X).tolist()
     [array([[-1.22474487], [ 0. ]]), array([[1.22474487]])]
 
-    Embeddings of words; `RowUnion` joins them with templates:
+    N-grams of the characters of words; `RowUnion` joins them with templates:
 
-    >>> from sklearn.preprocessing import FunctionTransformer
-    >>> vectors = {"the": [1.0, 0.0], "dog": [0.0, 1.0]}
-    >>> def embed(words):
-    ...     return np.array([vectors.get(word, [0.0, 0.0]) for word in words])
-    >>> OnRows(FunctionTransformer(embed)).transform([["the", "dog"], ["a"]])
-    RaggedArray(n_samples=2, n_rows=3, n_features=2, dense)
+    >>> from sklearn.feature_extraction.text import CountVectorizer
+    >>> characters = OnRows(CountVectorizer(analyzer="char_wb", ngram_range=(2, 3)))
+    >>> characters.fit_transform([["the", "dog"], ["a"]])
+    RaggedArray(n_samples=2, n_rows=3, n_features=17, CSR)
     """
 
     _left_by_fit = "transformer_"

@@ -1,6 +1,6 @@
 """The output of transformers of samples: a RaggedArray, or a data frame for each sample.
 
-Used by `features`.
+Used by `features`, `features/_vectors`, `on_rows.py`, `out_of_fold_scores.py` and `row_union.py`.
 """
 
 from __future__ import annotations

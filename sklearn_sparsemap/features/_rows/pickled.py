@@ -4,6 +4,8 @@ Python hashes and compares the values of millions of tokens one by one. Its C co
 half of that time, and a kernel numbers their bytes. The format is a documented one (`pickletools`), protocol 4 without
 references. Nothing is unpickled. A dict that holds anything except strings, bools, floats and small integers is left
 to the caller.
+
+Used by `token_pairs.py`.
 """
 
 from collections import namedtuple

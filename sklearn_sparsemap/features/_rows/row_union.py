@@ -186,7 +186,7 @@ class RowUnion(ArraysMixin, MetaRaggedTransformer, _BaseComposition, auto_wrap_o
             raise ValueError("all transformers are 'drop'; keep at least one")
         values, groups, names, widths, first = [], [], [], {}, None
         for name, transformer in parts:
-            made = X if isinstance(transformer, str) else getattr(transformer, method)(X, *y)
+            made = X if isinstance(transformer, str) else _rows_of(transformer, method, X, *y)
             rows = check_matrix(made) if isinstance(made, RaggedArray) else check_samples(made, allow_empty=True)
             first = rows if first is None else first
             if not np.array_equal(rows.indptr, first.indptr):
@@ -217,3 +217,10 @@ class RowUnion(ArraysMixin, MetaRaggedTransformer, _BaseComposition, auto_wrap_o
             return any(part.__sklearn_tags__().requires_fit for part in parts)
         except (AttributeError, TypeError, ValueError):
             return True
+
+
+def _rows_of(transformer, method, X, *y):
+    """Return the result of a method of a transformer; frozen ones have no `fit_transform`."""
+    if hasattr(transformer, method):
+        return getattr(transformer, method)(X, *y)
+    return transformer.fit(X, *y).transform(X)

@@ -1,4 +1,7 @@
-"""Tokens that are dicts, or lists of strings, as pairs of an attribute and its value."""
+"""Tokens that are dicts, or lists of strings, as pairs of an attribute and its value.
+
+Used by `token_dicts.py`.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping

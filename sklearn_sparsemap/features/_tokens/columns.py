@@ -1,4 +1,7 @@
-"""The columns of n-grams: those seen in training, or a fixed number of them by hashes."""
+"""The columns of n-grams: those seen in training, or a fixed number of them by hashes.
+
+Used by `features`, `features/_arcs`, `features/_vectors` and `vectorizer.py`.
+"""
 
 from functools import cached_property
 from typing import ClassVar

@@ -18,7 +18,7 @@ slots, keys
     Hash tables with open addressing. A slot contains the number of an n-gram plus one; 0 is empty. The key of number i
     is ``keys[base + i]``. Table j is ``slots[slot_ptr[j]:slot_ptr[j + 1]]``; its length minus one is `mask`.
 
-Used by `features/_arcs`, `features/_rows` and `features/_triples`.
+Used by `features/_arcs`, `features/_rows`, `features/_triples` and `columns.py`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Templates of tokens: the fields of a token and its neighbours in one feature."""
+"""Templates of tokens: the fields of a token and its neighbours in one feature.
+
+Used by `vectorizer.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Kernels that hash the features of triples of words; places and keys are as in `features/_arcs/kernels.py`."""
+"""Kernels that hash the features of triples of words; places and keys are as in `features/_arcs/kernels.py`.
+
+Used by `vectorizers.py`.
+"""
 
 from collections import namedtuple
 

@@ -1,4 +1,7 @@
-"""Templates of triples: the fields of a head, of its modifier, and of a sibling or grandparent in one feature."""
+"""Templates of triples: the fields of a head, of its modifier, and of a sibling or grandparent in one feature.
+
+Used by `vectorizers.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Branch and bound for the best assignment of a graph with tables or structures whose relaxation is fractional."""
+"""Branch and bound for the best assignment of a graph with tables or structures whose relaxation is fractional.
+
+Used by `inference/_results`, `exact.py` and `map.py`.
+"""
 
 from itertools import pairwise
 

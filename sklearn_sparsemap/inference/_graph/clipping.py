@@ -7,6 +7,8 @@ of the scores remove large numbers, and do not change the solution:
 - Scores beyond a bound are clipped to it. Suppose that in the solution all variables with clipped scores are 0 (for
   negative scores) or 1. Then it also solves the original problem: its objective is the same, and no other objective
   is higher than before.
+
+Used by `map.py` and `solve.py`.
 """
 
 from itertools import pairwise

@@ -1,6 +1,8 @@
 """Arc consistency: values of variables that the tables of a graph rule out, because a neighbour allows none of them.
 
 `map.py` calls `rule_out` before a solver.
+
+Used by `map.py`.
 """
 
 import numpy as np

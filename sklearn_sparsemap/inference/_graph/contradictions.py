@@ -1,4 +1,7 @@
-"""Factors of a graph that contradict each other, as few as possible, and how messages list them."""
+"""Factors of a graph that contradict each other, as few as possible, and how messages list them.
+
+Used by `map.py` and `solve.py`.
+"""
 
 import numpy as np
 from scipy import sparse

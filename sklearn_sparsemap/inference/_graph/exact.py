@@ -1,6 +1,6 @@
 """The best assignment of a graph of logic factors and pairs, by exact branch and bound or by HiGHS, with a time limit.
 
-Used by `_layers`, `_training` and `inference`.
+Used by `_layers`, `_training`, `inference`, `map.py`, `n_best.py` and `problems.py`.
 """
 
 import warnings

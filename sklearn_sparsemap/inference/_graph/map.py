@@ -1,6 +1,6 @@
 """MAP inference in factor graphs: the linear relaxation, and an exact search if that is fractional.
 
-Used by `_layers`, `_training`, `estimators`, `inference` and `losses`.
+Used by `_layers`, `_training`, `estimators`, `inference`, `losses`, `n_best.py` and `problems.py`.
 """
 
 from typing import NamedTuple

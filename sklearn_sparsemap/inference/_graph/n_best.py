@@ -1,6 +1,6 @@
 """The k best assignments of a factor graph: each is the best one under factors that exclude the previous ones.
 
-Used by `_training`.
+Used by `_training` and `problems.py`.
 """
 
 import numpy as np

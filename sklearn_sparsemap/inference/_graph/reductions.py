@@ -12,6 +12,8 @@ A reduction has three methods, as in cvxpy:
 `GrowingScores` to samples that do not converge, and `OtherSolver` to samples of tables. A fifth reduction, which fixes
 variables by bounds on the scores, is part of the kernels (`_graphs/presolve.py`). For structures, masks are reduced in
 `inference/_masks.py`.
+
+Used by `solve.py`.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """LP-SparseMAP of samples of one factor graph that are laid out for the kernels.
 
-Used by `_layers`, `inference` and `losses`.
+Used by `_layers`, `inference`, `losses`, `map.py` and `problems.py`.
 """
 
 from functools import partial

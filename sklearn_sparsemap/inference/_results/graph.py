@@ -1,6 +1,6 @@
 """The result of inference in a factor graph.
 
-Used by `inference/_graph` and `plotting`.
+Used by `inference/_graph`, `plotting` and `graph_batch.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Results of inference in graphs for many samples: arrays, and a sequence of results that are made on demand."""
+"""Results of inference in graphs for many samples: arrays, and a sequence of results that are made on demand.
+
+Used by `_layers` and `inference/_graph`.
+"""
 
 from functools import cached_property
 from typing import Any

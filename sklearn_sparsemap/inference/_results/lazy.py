@@ -1,4 +1,7 @@
-"""Results that are computed on demand: the common part of all batches."""
+"""Results that are computed on demand: the common part of all batches.
+
+Used by `graph_batch.py` and `structure_batch.py`.
+"""
 
 from collections.abc import Sequence
 from functools import cached_property

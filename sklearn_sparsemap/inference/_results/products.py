@@ -1,4 +1,7 @@
-"""Products of directions with the Jacobians of many solutions, by structures that span the faces of the solutions."""
+"""Products of directions with the Jacobians of many solutions, by structures that span the faces of the solutions.
+
+Used by `solutions.py` and `structure.py`.
+"""
 
 import numpy as np
 

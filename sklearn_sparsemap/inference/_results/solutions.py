@@ -1,4 +1,7 @@
-"""Solutions of SparseMAP problems of one structure as arrays: the common part of a result and a batch."""
+"""Solutions of SparseMAP problems of one structure as arrays: the common part of a result and a batch.
+
+Used by `structure.py` and `structure_batch.py`.
+"""
 
 from functools import cached_property
 from typing import Any

@@ -1,4 +1,7 @@
-"""Results of inference in structures for one sample."""
+"""Results of inference in structures for one sample.
+
+Used by `inference` and `structure_batch.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The marginals of arrays of variables as heat maps."""
+"""The marginals of arrays of variables as heat maps.
+
+Used by `factor_graph.py`.
+"""
 
 from itertools import product
 

@@ -1,6 +1,8 @@
 """Places of the circles, boxes and lines of a factor graph: on a grid, or by distance.
 
 All lengths are in points, y upwards.
+
+Used by `factor_graph.py`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""The common part of plots of selected structures: conversion of their various forms."""
+"""The common part of plots of selected structures: conversion of their various forms.
+
+Used by `matching.py`, `parts.py`, `sequences.py` and `tree.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Displays of sequences: paths of states and orders of items over a grid, and labelled spans as strips of blocks."""
+"""Displays of sequences: paths of states and orders of items over a grid, and labelled spans as strips of blocks.
+
+Used by `spans.py`.
+"""
 
 from __future__ import annotations
 

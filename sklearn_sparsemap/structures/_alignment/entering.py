@@ -1,6 +1,8 @@
 """The ways to each cell of a grid, from which the k best alignments are found; see `_numerics/derivations.py`.
 
 Node ``place + 1`` is an entry of the tables of `map.py`, which the oracle keeps in `work` one after the other.
+
+Used by `structure.py`.
 """
 
 import numpy as np

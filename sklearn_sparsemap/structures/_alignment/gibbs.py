@@ -2,6 +2,8 @@
 
 The derivative of log Z by an entry of a table is the probability that the alignment passes there. The backward pass
 distributes the probability of each entry over the summands of its sum.
+
+Used by `structure.py`.
 """
 
 import numpy as np

@@ -4,6 +4,8 @@ In a gapped alignment, the gaps after a match come in a fixed order: first those
 set of matched cells has one derivation. There are three tables with an entry for each number of processed rows and
 columns: the best alignment that ends with a match, the best that ends with a match or a gap in a row, and the best of
 all. With sums of exponentials in place of maxima, on logarithms, the same tables serve `gibbs.py`.
+
+Used by `entering.py`, `gibbs.py` and `structure.py`.
 """
 
 import numpy as np

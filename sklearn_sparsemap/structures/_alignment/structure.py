@@ -142,11 +142,6 @@ class Alignment(Structure):
             return np.column_stack([cells // m, cells % m])
         return np.where(cells >= 0, cells % m, -1)
 
-    def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
-        rows = parts // int(dims[1])
-        columns = parts % int(dims[1])
-        return rows + columns if self.mode == "warping" else rows
-
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         if len(rows) != 2:
             raise ValueError(

@@ -1,6 +1,8 @@
 """The ways to each state of a chain, from which the k best paths are found; see `_numerics/derivations.py`.
 
 `structures/_sequence_budget/entering.py` calls `list_moves`, too.
+
+Used by `structures/_sequence_budget` and `structure.py`.
 """
 
 import numpy as np

@@ -7,6 +7,8 @@ Two rules decide this. If all transitions are allowed and within `NARROW` of eac
 one step: a number that underflows belongs to a state that is worse than another one by more than any path can
 compensate. Otherwise only exact zeros may vanish: all factors must be above `SMALLEST`, so that the product of any
 three of them is a normal number.
+
+Used by `structures/_sequence_budget`, `spans.py` and `structure.py`.
 """
 
 import numpy as np

@@ -3,6 +3,8 @@
 It runs over pairs of a state and a count of the steps so far in one state, for sequences with a budget
 (`structures/_sequence_budget`). A plain chain counts no state. `counted` is as in `counts.py`. Tables have
 ``stride > counted[2]`` entries for each step and state, one for each count.
+
+Used by `structures/_sequence_budget`, `gibbs.py` and `sampling.py`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Samples of the Gibbs distribution of a chain: backward messages, then one state after the other."""
+"""Samples of the Gibbs distribution of a chain: backward messages, then one state after the other.
+
+Used by `structures/_sequence_budget` and `structure.py`.
+"""
 
 import numpy as np
 from numba import types

@@ -4,6 +4,8 @@ A span begins, continues and ends by the rules for pairs of successive labels, s
 chain: that it begins with a label, that each next label continues it, and that the last one ends it. Forward-backward
 gives all factors at once. The probability that a span has begun and goes on never grows with its length, so that the
 list of likely spans is complete although most spans are never looked at.
+
+Used by `structure.py`.
 """
 
 from collections import namedtuple

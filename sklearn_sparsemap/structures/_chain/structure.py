@@ -1,4 +1,7 @@
-"""LinearChain: one state for each step, with scores for the transitions between neighbours."""
+"""LinearChain: one state for each step, with scores for the transitions between neighbours.
+
+Used by `structures/_sequence_budget`.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,37 @@ import numpy as np
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.spans import SpanReader, scheme_of
 from .._base import Structure, as_ints, solver_in_tensors
+from .._in_estimators import InEstimators
 from .entering import ways_of_chain
 from .flow.choice import FLOW
 from .gibbs import chain_marginals
 from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, viterbi
 from .sampling import draw_paths
 from .spans import likely_spans
+
+_N_DIMS = 5  # entries of `dims`; `SequenceBudget` has more
+
+
+class _ChainsInEstimators(InEstimators):
+    """Paths are encoded together."""
+
+    def encode_all(self, structure: Any, structures: Any, dims: NDArray[Any]) -> Any:
+        paths = np.asarray(structures)
+        n_steps, m, layout, has_start, has_end = map(int, dims[:_N_DIMS])
+        additional = [np.zeros((len(paths), 0), np.int64)]
+        n_transitions = count_transitions(n_steps, m, layout)
+        if layout != NO_TRANSITIONS:
+            moves = paths[:, :-1] * m + paths[:, 1:]
+            if layout == PER_STEP:
+                moves += np.arange(n_steps - 1) * m * m
+            additional.append(moves)
+        if has_start:
+            additional.append(n_transitions + paths[:, :1])
+        if has_end:
+            additional.append(n_transitions + has_start * m + paths[:, -1:])
+        parts = np.arange(n_steps) * m + paths
+        joined = np.concatenate(additional, axis=1)
+        return list(zip(parts.astype(np.int32), joined.astype(np.int32)))
 
 
 class LinearChain(Structure):
@@ -48,10 +76,10 @@ class LinearChain(Structure):
     entering = ways_of_chain
     tensor_solver = solver_in_tensors(__package__)
     polytope_solver = FLOW
-    coupled_by = "transitions"
     marginal_oracle = chain_marginals
     labelled = True
     strict_encode = True
+    in_estimators = _ChainsInEstimators()
     _rows_of_samples = "a chain has one row for each step"
 
     def additional_shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[tuple[int, ...], ...]]:
@@ -86,32 +114,12 @@ class LinearChain(Structure):
     def likely_spans(self, problems: Any, reader: Any, thresholds: Any, wanted: Any, n_jobs: int | None) -> Any:
         return likely_spans(problems, reader, thresholds, wanted, n_jobs)
 
-    def is_soon_exact(self, problems: Any) -> bool:
-        return not problems.dims[:, 2].any()
-
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n_steps = int(dims[0])
         m = int(dims[1])
         form = f"a path is {n_steps} ints from 0 to {m - 1}, one for each step"
-        return self.encode_all(as_ints(structure, (n_steps,), 0, m - 1, form)[None], dims)[0]
-
-    def encode_all(self, structures: Any, dims: NDArray[np.int64]) -> Any:
-        n_steps, m, layout, has_start, has_end = map(int, dims)
-        paths = np.asarray(structures)
-        additional = [np.zeros((len(paths), 0), np.int64)]
-        n_transitions = count_transitions(n_steps, m, layout)
-        if layout != NO_TRANSITIONS:
-            moves = paths[:, :-1] * m + paths[:, 1:]
-            if layout == PER_STEP:
-                moves += np.arange(n_steps - 1) * m * m
-            additional.append(moves)
-        if has_start:
-            additional.append(n_transitions + paths[:, :1])
-        if has_end:
-            additional.append(n_transitions + has_start * m + paths[:, -1:])
-        parts = np.arange(n_steps) * m + paths
-        joined = np.concatenate(additional, axis=1)
-        return list(zip(parts.astype(np.int32), joined.astype(np.int32)))
+        path = as_ints(structure, (n_steps,), 0, m - 1, form)
+        return self.in_estimators.encode_all(self, path[None], dims)[0]
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         return slots.astype(np.int64) - np.arange(slots.shape[-1]) * int(dims[1])

@@ -1,4 +1,7 @@
-"""SparseMAP over chains in batched operations of PyTorch: the active set, and chains whose steps are independent."""
+"""SparseMAP over chains in batched operations of PyTorch: the active set, and chains whose steps are independent.
+
+Used by `structures/_sequence_budget`.
+"""
 
 import numpy as np
 import torch

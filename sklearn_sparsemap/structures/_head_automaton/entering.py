@@ -1,6 +1,8 @@
 """The ways to each modifier of a head, from which the k best choices are found; see `_numerics/derivations.py`.
 
 The nodes of candidate g for the grandparent are numbered from ``g (n + 1) + 1`` on: one for each modifier, and the end.
+
+Used by `structure.py`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Marginals of the modifiers of a head: log-sums in place of the maxima of `map.py`, and then their derivatives."""
+"""Marginals of the modifiers of a head: log-sums in place of the maxima of `map.py`, and then their derivatives.
+
+Used by `structure.py`.
+"""
 
 import numpy as np
 
@@ -50,6 +53,13 @@ def _pass_back(dims, siblings, modifier_scores, arrived, probability, passed, co
                 counts[before * (n + 1) + j] += share
             if before > 0:
                 passed[before - 1] += share
+
+
+def modifier_work(dims):
+    """Return the length of `work` that `modifier_marginals` needs: the marginals of all parts, and four tables."""
+    n, n_candidates, siblings, grandparents = (int(d) for d in dims)
+    n_keys = n_candidates + n + (n + 1) ** 2 * siblings + n_candidates * n * grandparents
+    return n_keys + n + (n + 1) + (n + 1) + max(n_candidates, 1)
 
 
 @as_oracle

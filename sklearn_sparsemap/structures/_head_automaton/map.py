@@ -1,4 +1,7 @@
-"""The best modifiers of a head: a path from the start through the modifiers to the end, for each grandparent."""
+"""The best modifiers of a head: a path from the start through the modifiers to the end, for each grandparent.
+
+Used by `entering.py`, `gibbs.py` and `structure.py`.
+"""
 
 import numpy as np
 

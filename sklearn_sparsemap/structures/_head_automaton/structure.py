@@ -7,7 +7,7 @@ import numpy as np
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from .._base import Lengths, Structure, as_bools, as_flag, as_parts
 from .entering import ways_of_modifiers
-from .gibbs import modifier_marginals
+from .gibbs import modifier_marginals, modifier_work
 from .map import best_modifiers
 
 
@@ -109,9 +109,7 @@ class HeadAutomaton(Structure):
         return n_candidates + n, (n + 1) * siblings + n * grandparents, 2 * n + 2
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        n, n_candidates, siblings, grandparents = (int(d) for d in dims)
-        n_additional = (n + 1) ** 2 * siblings + n_candidates * n * grandparents
-        return n_candidates + n + n_additional + 3 * n + 2 + max(n_candidates, 1)
+        return modifier_work(dims)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, n_candidates, siblings, grandparents = (int(d) for d in dims)

@@ -1,6 +1,8 @@
 """SparseMAP over matchings: dual multipliers of the columns, and a point of the simplex for each row.
 
 The shorter axis has the rows, all of which are matched. Columns are matched at most once; in a square, exactly once.
+
+Used by `structure.py`.
 """
 
 import numpy as np
@@ -121,5 +123,11 @@ def prefers_multipliers(scores, additional, dims, marginals, gap, n_calls):
 
 
 MULTIPLIERS = PolytopeSolver(
-    "facets", matching_facets, matching_products, _FEW_PARTS, prefers_multipliers, equations=matching_equations
+    "facets",
+    matching_facets,
+    matching_products,
+    _FEW_PARTS,
+    prefers_multipliers,
+    equations=matching_equations,
+    soon_exact=lambda problems: True,
 )

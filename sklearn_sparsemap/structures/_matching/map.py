@@ -3,6 +3,8 @@
 After Jonker and Volgenant (1987), for rectangles Crouse (2016). Conventions: the method minimises costs (the negated
 scores). Lines run along the longer axis, and each line is matched. A column has a rate, which lines pay in addition to
 the cost. `line_of` and `column_of` are -1 if unmatched.
+
+Used by `structure.py`.
 """
 
 import numpy as np

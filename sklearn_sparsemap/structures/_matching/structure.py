@@ -63,9 +63,6 @@ class Matching(Structure):
                 forbidden[:, int(column)] |= np.arange(n) != row
         return forbidden
 
-    def is_soon_exact(self, problems: Any) -> bool:
-        return True
-
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n_rows, n_cols = (int(d) for d in dims)
         form = f"a matching is {n_rows} ints from 0 to {n_cols - 1}, the column of each row, or -1"

@@ -1,4 +1,7 @@
-"""The edges that lie on paths from the source to the target, in the order in which dynamic programs visit them."""
+"""The edges that lie on paths from the source to the target, in the order in which dynamic programs visit them.
+
+Used by `structure.py`.
+"""
 
 from graphlib import CycleError, TopologicalSorter
 

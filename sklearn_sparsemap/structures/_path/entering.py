@@ -1,6 +1,8 @@
 """The arcs into each node of a graph, from which the k best paths are found; see `_numerics/derivations.py`.
 
 Nodes are numbered from the target back to the source.
+
+Used by `structure.py`.
 """
 
 import numpy as np

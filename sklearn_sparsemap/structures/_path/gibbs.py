@@ -1,4 +1,7 @@
-"""Marginals and samples of paths: sums over the paths to each node, and then their derivatives back from the target."""
+"""Marginals and samples of paths: sums over the paths to each node, and then their derivatives back from the target.
+
+Used by `structure.py`.
+"""
 
 import numpy as np
 from numba import types

@@ -1,6 +1,8 @@
 """The best path of a directed acyclic graph, and the sums over paths to each node.
 
 `dims` holds the numbers of edges, of nodes and of slots, and then the arcs (see `arcs.py`), four numbers each.
+
+Used by `entering.py`, `gibbs.py`, `structure.py` and `tensors.py`.
 """
 
 import numpy as np

@@ -11,6 +11,7 @@ from ..._core.keys import as_key
 from ..._core.tables import column_names, read_arcs
 from ..._core.validation import check_positive
 from .._base import Structure, as_bools, as_parts, solver_in_tensors
+from .._in_estimators import InEstimators
 from .arcs import usable_arcs
 from .entering import ways_of_path
 from .gibbs import draw_paths, path_marginals
@@ -77,9 +78,9 @@ class Path(Structure):
     tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = path_marginals
     strict_encode = True
+    in_estimators = InEstimators(predicts_arrays=True)
     # An instance attribute here, which follows from the graph.
     fixed_size = False
-    decodes_alike = True
     _rows_of_samples = "a path has one row for each edge of the graph"
 
     def __init__(self, edges: ArrayLike, source: int, target: int) -> None:
@@ -169,11 +170,6 @@ class Path(Structure):
         used = np.zeros(len(self.edges), bool)
         used[slots[slots >= 0]] = True
         return used
-
-    def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
-        slots = np.zeros(len(self.edges), np.int64)
-        slots[self._arcs[:, EDGE]] = self._arcs[:, DEPTH]
-        return slots[parts]
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
         return list(draw_paths(sample, n, rng))

@@ -4,6 +4,8 @@ With items sorted by score, the marginals are the scores minus the nonincreasing
 (Blondel, Teboul, Berthet and Djolonga: Fast Differentiable Sorting and Ranking, ICML 2020). That sequence is constant
 on blocks of items, which pooling adjacent violators finds. Within a block, the marginals are the scores, shifted to the
 mean of the block's points.
+
+Used by `structure.py`.
 """
 
 import numpy as np

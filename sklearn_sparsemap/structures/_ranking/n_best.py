@@ -3,6 +3,8 @@
 Items are numbered by decreasing score, so in the best ranking item v has place v. In any other ranking, some item v
 comes after item v + 1. The parent of a ranking is the one in which the first such pair is exchanged; it is at least as
 good. Items without points are in the order of their scores.
+
+Used by `structure.py`.
 """
 
 import numpy as np

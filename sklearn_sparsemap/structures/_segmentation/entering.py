@@ -2,6 +2,8 @@
 
 Node ``place + 1`` is an entry of the tables of `map.py`, which the oracle keeps in `work` one after the other: first
 `entered`, then `ended`, and then, if the last duration is open-ended, `longer`, which is at the end of `work`.
+
+Used by `structure.py`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Marginals of segmentations: the tables of `map.py` with log-sums instead of maxima, and then their derivatives."""
+"""Marginals of segmentations: the tables of `map.py` with log-sums instead of maxima, and then their derivatives.
+
+Used by `spans.py` and `structure.py`.
+"""
 
 import numpy as np
 

@@ -7,6 +7,8 @@ ends just before this step.
 If the last duration is open-ended, a third table `longer` holds for each step the best score of segmentations whose
 last span ends just before this step, and has at least the maximum length. Such a span has this length, or continues one
 that ends a step earlier, so the table takes constant time for each entry.
+
+Used by `entering.py`, `gibbs.py`, `sampling.py`, `spans.py` and `structure.py`.
 """
 
 import numpy as np

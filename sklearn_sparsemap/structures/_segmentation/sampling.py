@@ -1,4 +1,7 @@
-"""Samples of the Gibbs distribution of segmentations: log-sums over beginnings, then spans from the last one back."""
+"""Samples of the Gibbs distribution of segmentations: log-sums over beginnings, then spans from the last one back.
+
+Used by `structure.py`.
+"""
 
 import numpy as np
 from numba import types

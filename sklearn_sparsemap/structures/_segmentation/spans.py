@@ -1,4 +1,7 @@
-"""The probabilities of all spans of a segmentation, from the tables of its marginals."""
+"""The probabilities of all spans of a segmentation, from the tables of its marginals.
+
+Used by `structure.py`.
+"""
 
 import numpy as np
 from numba import types

@@ -8,6 +8,7 @@ from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.spans import RunReader
 from ..._core.validation import check_choice, check_positive
 from .._base import Structure, as_flag, as_ints, as_parts, solver_in_tensors
+from .._in_estimators import InEstimators
 from .entering import ways_of_segmentation
 from .gibbs import segmentation_marginals
 from .map import best_segmentation
@@ -15,6 +16,26 @@ from .sampling import draw_segmentations
 from .spans import BlockReader, likely_spans
 
 _PARTS = ("steps", "spans")
+
+
+class _BoundedInEstimators(InEstimators):
+    """Predicted spans as long as `max_length` may be parts of longer ones."""
+
+    def bound_message(self, structure: Any, predicted: Sequence[Any]) -> str | None:
+        max_length = structure.max_length
+        by_spans = structure.parts == "spans"
+        long = []
+        for i, own in enumerate(predicted):
+            spans = own if by_spans else _runs(np.asarray(own))
+            if len(spans) and (spans[:, 1] - spans[:, 0]).max() >= max_length:
+                long.append(i)
+        if not long:
+            return None
+        remedy = "raise max_length" if by_spans else "raise max_length, or set open_ended=True"
+        return (
+            f"predicted spans reach max_length={max_length} in {len(long)} of {len(predicted)} samples, first in "
+            f"X[{long[0]}]; longer spans are cut into pieces, so {remedy} if there are any"
+        )
 
 
 class Segmentation(Structure):
@@ -188,25 +209,9 @@ class Segmentation(Structure):
         first, length = parts // (longest * m), parts // m % longest + 1
         return np.column_stack([first, first + length, parts % m])
 
-    def bound_message(self, structures: Sequence[Any]) -> str | None:
-        if self.open_ended:
-            return None
-        long = []
-        for i, structure in enumerate(structures):
-            spans = structure if self.parts == "spans" else _runs(np.asarray(structure))
-            if len(spans) and (spans[:, 1] - spans[:, 0]).max() >= self.max_length:
-                long.append(i)
-        if not long:
-            return None
-        remedy = "raise max_length" + ", or set open_ended=True" * (self.parts == "steps")
-        return (
-            f"predicted spans reach max_length={self.max_length} in {len(long)} of {len(structures)} samples, first in "
-            f"X[{long[0]}]; longer spans are cut into pieces, so {remedy} if there are any"
-        )
-
-    def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
-        # The slot of a span is its first step.
-        return parts // (int(dims[1] * dims[2]) if self.parts == "spans" else int(dims[2]))
+    @property
+    def in_estimators(self) -> InEstimators:
+        return InEstimators() if self.open_ended else _BoundedInEstimators()
 
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         if self.parts == "steps":

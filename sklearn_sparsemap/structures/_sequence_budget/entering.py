@@ -1,4 +1,7 @@
-"""The ways to each state and count, from which the k best paths are found; see `_numerics/derivations.py`."""
+"""The ways to each state and count, from which the k best paths are found; see `_numerics/derivations.py`.
+
+Used by `structure.py`.
+"""
 
 import numpy as np
 

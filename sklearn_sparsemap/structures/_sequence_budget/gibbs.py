@@ -3,6 +3,8 @@
 As in `structures/_chain/gibbs.py`, the fast method multiplies exponentiated scores, and gives up if a message might
 underflow. All messages count here: a state with a small count can become the only one that the rest of the path allows.
 Tables are those of `map.py`, but with zeros after the largest count.
+
+Used by `structure.py`.
 """
 
 import numpy as np

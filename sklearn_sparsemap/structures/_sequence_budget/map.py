@@ -3,6 +3,8 @@
 Tables have a row for each step and state, with an entry for each number of steps so far in the counted state. Rows are
 so long that kernels read and write four entries at a time (`_core/lanes`). A step in the counted state moves a row by
 one entry. The entries after the largest count have no meaning: counts only grow, so no smaller count depends on them.
+
+Used by `entering.py`, `gibbs.py` and `structure.py`.
 """
 
 import numpy as np

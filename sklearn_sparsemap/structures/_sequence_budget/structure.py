@@ -84,7 +84,6 @@ class SequenceBudget(LinearChain):
     tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = marginals_within
     # A budget couples the steps, and its polytope is not that of the flow of a chain.
-    coupled_by = None
     polytope_solver = None
 
     def __init__(self, budget: float, state: int = 1, exactly: bool = False) -> None:
@@ -141,9 +140,6 @@ class SequenceBudget(LinearChain):
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
         return list(draw_paths(sample, n, rng, sample.dims[_OF_CHAIN:].tolist()))
-
-    def is_soon_exact(self, problems: Any) -> bool:
-        return False
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         parts = super().encode(structure, dims[:_OF_CHAIN])

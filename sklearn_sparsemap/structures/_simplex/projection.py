@@ -1,4 +1,7 @@
-"""SparseMAP over the simplex in closed form."""
+"""SparseMAP over the simplex in closed form.
+
+Used by `structure.py`.
+"""
 
 import numpy as np
 

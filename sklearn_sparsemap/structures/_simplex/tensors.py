@@ -1,4 +1,7 @@
-"""SparseMAP over the simplex in batched operations of PyTorch, for tensors that stay on their device."""
+"""SparseMAP over the simplex in batched operations of PyTorch, for tensors that stay on their device.
+
+Used by `structures/_chain` and `structures/_matching`.
+"""
 
 import torch
 

@@ -1,4 +1,7 @@
-"""SparseMAP over subsets in closed form: scores minus a threshold, clipped to [0, 1]."""
+"""SparseMAP over subsets in closed form: scores minus a threshold, clipped to [0, 1].
+
+Used by `structure.py`.
+"""
 
 import numpy as np
 

@@ -5,6 +5,8 @@ whose distribution takes one multiplication and addition for each item and count
 all terms would underflow. But subtracting a constant (a tilt) from all scores changes only the odds between sizes, by a
 known factor. So the tilt is chosen such that the expected size is the nearest bound. The recursion never subtracts
 probabilities, so small ones keep their relative accuracy.
+
+Used by `structure.py`.
 """
 
 import numpy as np

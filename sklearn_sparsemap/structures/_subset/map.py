@@ -1,4 +1,7 @@
-"""The best subset: the items with the highest scores."""
+"""The best subset: the items with the highest scores.
+
+Used by `structure.py`.
+"""
 
 import numpy as np
 

@@ -3,6 +3,8 @@
 Items are sorted by decreasing score, so the best subset of a size has the first ones. In any other subset of that size
 they have moved: the last one first, place by place, then the one before it, up to the place of the next. So each subset
 has one parent, from which it differs by the move of one item to the next place.
+
+Used by `structure.py`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""The best non-projective tree: contraction of cycles (Chu and Liu 1965, Edmonds 1967)."""
+"""The best non-projective tree: contraction of cycles (Chu and Liu 1965, Edmonds 1967).
+
+Used by `labels.py` and `structure.py`.
+"""
 
 import numpy as np
 

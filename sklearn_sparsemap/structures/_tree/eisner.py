@@ -1,6 +1,8 @@
 """The best projective tree: dynamic programming over spans (Eisner 1996).
 
-`structure.py` and `labels.py` call it, and `entering.py` reads its tables.
+`tables_of` and `eisner_work` say how `work` is divided. `entering.py` reads the tables afterwards.
+
+Used by `entering.py`, `labels.py` and `structure.py`.
 """
 
 import numpy as np
@@ -9,25 +11,48 @@ from ..._core.jit import kernel
 from .._sums import highest_sum, where_highest
 
 
+def eisner_work(n):
+    """Return the length of `work` for n words: six tables, and three ints for each of 2n + 2 spans."""
+    return 6 * (n + 1) ** 2 + 3 * (2 * n + 2)
+
+
+@kernel
+def tables_of(work, n):
+    """Divide `work` into the tables of spans i..j, of shape (n + 1, n + 1), and the stack.
+
+    Returns
+    -------
+    right, right_t : tables
+        ``[i, j]``, complete and headed by i; and its transpose.
+    left, left_t : tables
+        ``[i, j]``, complete and headed by j; and its transpose.
+    to_right : table
+        ``[i, j]``, incomplete, with an arc from i to j.
+    to_left_t : table
+        ``[j, i]``, incomplete, with an arc from j to i.
+    stack : int64 array
+    """
+    size = n + 1
+    area = size * size
+    return (
+        work[:area].reshape((size, size)), work[area : 2 * area].reshape((size, size)),
+        work[2 * area : 3 * area].reshape((size, size)), work[3 * area : 4 * area].reshape((size, size)),
+        work[4 * area : 5 * area].reshape((size, size)), work[5 * area : 6 * area].reshape((size, size)),
+        work[6 * area : 6 * area + 3 * (2 * n + 2)].view(np.int64),
+    )  # fmt: skip
+
+
 @kernel
 def eisner(scores, n, single_root, work, slots):
     """Find the best projective tree by dynamic programming over spans, in O(n^3) (Eisner 1996).
 
     A span i..j of the nodes (0 is the root, left of all words) is headed by its left or right end, and is complete or
     incomplete. Tables are stored in the order of the inner loops. The best splits are recomputed in the backward pass,
-    for the spans of the best tree only. `entering.py` reads the tables in `work` afterwards.
+    for the spans of the best tree only.
     """
     size = n + 1
-    area = size * size
-    # [i, j], headed by i; and its transpose
-    right = work[:area].reshape((size, size))
-    right_t = work[area : 2 * area].reshape((size, size))
-    # [i, j], headed by j; and its transpose
-    left = work[2 * area : 3 * area].reshape((size, size))
-    left_t = work[3 * area : 4 * area].reshape((size, size))
-    # [i, j] with an arc from i to j; [j, i] with an arc from j to i
-    to_right = work[4 * area : 5 * area].reshape((size, size))
-    to_left_t = work[5 * area : 6 * area].reshape((size, size))
+    # The stack holds the spans to expand: (i, j), and whether headed by i.
+    right, right_t, left, left_t, to_right, to_left_t, stack = tables_of(work, n)
     first = 1 if single_root else 0
     for i in range(size):
         right[i, i] = right_t[i, i] = left[i, i] = left_t[i, i] = 0.0
@@ -40,8 +65,6 @@ def eisner(scores, n, single_root, work, slots):
             right[i, j] = right_t[j, i] = highest_sum(to_right[i, i + 1 : j + 1], right_t[j, i + 1 : j + 1])
             left[i, j] = left_t[j, i] = highest_sum(left[i, i:j], to_left_t[j, i:j])
 
-    # Stack of spans to expand: (i, j), and whether headed by i.
-    stack = work[6 * area : 6 * area + 3 * (2 * n + 2)].view(np.int64)
     if single_root:
         value, top = -np.inf, 0
         for r in range(1, size):

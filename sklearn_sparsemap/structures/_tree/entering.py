@@ -7,12 +7,15 @@ Spans are those of `eisner.py`, whose tables `work` holds. A node is a span i..j
 - INSIDE: the two spans below such an arc;
 - LABEL: the labels of the arc from i to j; one if arcs have none;
 - ROOT: the spans to the left and to the right of word j, the single root. There i is 0.
+
+Used by `structure.py`.
 """
 
 import numpy as np
 
 from ..._core.jit import kernel
 from ..._numerics.derivations import NONE, SINK, entering_arcs, put_arc
+from .eisner import tables_of
 
 _RIGHT, _LEFT, _TO_RIGHT, _TO_LEFT, _INSIDE, _LABEL, _ROOT = range(7)
 
@@ -24,20 +27,9 @@ def _node(size, span_type, i, j):
 
 
 @kernel
-def _tables(n, work):
-    """Return the tables of `eisner.py`: right, left, to_right and the transpose of to_left."""
-    size = n + 1
-    area = size * size
-    return (
-        work[:area].reshape((size, size)), work[2 * area : 3 * area].reshape((size, size)),
-        work[4 * area : 5 * area].reshape((size, size)), work[5 * area : 6 * area].reshape((size, size)),
-    )  # fmt: skip
-
-
-@kernel
 def _ways_to_roots(n, scores, work, arcs, totals):
     """List the words that can be the single root; `scores` has the best label of each arc."""
-    right, left, _, _ = _tables(n, work)
+    right, _, left, _, _, _, _ = tables_of(work, n)
     for r in range(1, n + 1):
         put_arc(arcs, r - 1, _node(n + 1, _ROOT, np.int64(0), r), _node(n + 1, _LABEL, np.int64(0), r), NONE, NONE)
         totals[r - 1] = scores[r - 1] + left[1, r] + right[r, n]
@@ -48,7 +40,7 @@ def _ways_to_roots(n, scores, work, arcs, totals):
 def _ways_to_span(n, span_type, i, j, work, arcs, totals):
     """List the ways to build a span that has parts: RIGHT, LEFT or INSIDE."""
     size = n + 1
-    right, left, to_right, to_left_t = _tables(n, work)
+    right, _, left, _, to_right, to_left_t, _ = tables_of(work, n)
     for split in range(i, j):
         a = split - i
         if span_type == _RIGHT:

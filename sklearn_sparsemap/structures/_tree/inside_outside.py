@@ -15,6 +15,8 @@ within 2 ** -256 and 2 ** 256; the power of 0 is -inf. As long as all powers are
 
 The backward pass distributes the marginal of each item over the products of its sum, so that all numbers there are
 probabilities.
+
+Used by `labels.py` and `matrix_tree.py`.
 """
 
 import numpy as np

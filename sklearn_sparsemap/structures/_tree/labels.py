@@ -1,6 +1,8 @@
 """Trees with labelled arcs: the oracles of trees, applied to the maximum or the log-sum over the labels of each arc.
 
 In the scores of labelled arcs, label l of the arc from h to m is at ``(h * n + m - 1) * n_labels + l``.
+
+Used by `structure.py`.
 """
 
 import numpy as np

@@ -11,6 +11,8 @@ word.
 
 In the code, k, h and m are positions: 0 is the root, and position 1, eliminated last, is not always word 1. Arc (h, m)
 is at ``h * n + m - 1``; entries with h == m are arbitrary.
+
+Used by `labels.py` and `structure.py`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Repair of gold trees that have several roots or crossing arcs."""
+"""Repair of gold trees that have several roots or crossing arcs.
+
+Used by `structure.py`.
+"""
 
 import numpy as np
 

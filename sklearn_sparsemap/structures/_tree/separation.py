@@ -2,6 +2,8 @@
 
 Conventions: node 0 is the root, node m is word m, and u[m - 1, h] is the weight of the arc from h to m. Each row of u
 sums to 1. A row of `sets` (n_nodes, n_nodes) marks the nodes of a set whose entering arcs have a total weight below 1.
+
+Used by `cuts.py`.
 """
 
 import numpy as np

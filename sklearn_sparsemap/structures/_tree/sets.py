@@ -1,6 +1,8 @@
 """Sets of nodes as bits, 64 nodes an integer, for the cuts of `_numerics/newton.py`: equality, crossing, lookup.
 
 Row k of k cuts is scratch space, which is overwritten even if no cut is added.
+
+Used by `cuts.py` and `ties.py`.
 """
 
 import numpy as np

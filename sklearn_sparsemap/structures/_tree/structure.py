@@ -10,9 +10,10 @@ from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.jit import as_oracle
 from ..._core.validation import check_positive
 from .._base import Lengths, Structure, as_ints, as_parts, known_entries, solver_in_tensors
+from .._in_estimators import InEstimators
 from .cuts import CUTS, LABELLED_CUTS
 from .edmonds import chu_liu_edmonds
-from .eisner import eisner
+from .eisner import eisner, eisner_work
 from .entering import ways_of_tree
 from .labels import (
     best_labelled_projective_tree,
@@ -40,6 +41,16 @@ def best_tree(scores, additional, dims, work, slots, additional_slots):
 def best_projective_tree(scores, additional, dims, work, slots, additional_slots):
     """Find the best projective tree; dims as above."""
     return eisner(scores, dims[0], dims[2] != 0, work, slots)
+
+
+class _TreesInEstimators(InEstimators):
+    """Gold trees that the structure does not allow can be repaired."""
+
+    def misfits(self, structure: Any, gold: Any) -> tuple[str, ...]:
+        return structure.misfits(gold)
+
+    def repair(self, structure: Any, gold: Any) -> Any:
+        return structure.repair(gold)
 
 
 class DependencyTree(Structure):
@@ -131,8 +142,8 @@ class DependencyTree(Structure):
         return 2 if self.n_labels is None else 3
 
     @property
-    def row_outputs(self) -> int | None:
-        return self.n_labels
+    def in_estimators(self) -> InEstimators:
+        return _TreesInEstimators(row_outputs=self.n_labels)
 
     @property
     def polytope_solver(self) -> PolytopeSolver | None:
@@ -167,7 +178,7 @@ class DependencyTree(Structure):
         n, projective = dims[:2]
         reduced = 0 if self.n_labels is None else n * (n + 1)
         if projective:
-            return n, 0, reduced + 6 * (n + 1) ** 2 + 6 * (n + 1)
+            return n, 0, reduced + eisner_work(n)
         return n, 0, reduced + 2 * n * (n + 1) + 10 * n + 8
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
@@ -190,9 +201,11 @@ class DependencyTree(Structure):
         return forbidden
 
     def misfits(self, structure: Any) -> tuple[str, ...]:
+        """Return the reasons why a tree is not allowed: crossing arcs, or several roots."""
         return misfits_of(self._heads(self._as_array(structure)), self.projective, self.single_root)
 
     def repair(self, structure: Any) -> Any:
+        """Return an allowed tree close to a tree that has `misfits`; other trees as they are."""
         tree = self._as_array(structure)
         if not self.misfits(tree):
             return tree
@@ -212,15 +225,6 @@ class DependencyTree(Structure):
     @property
     def lengths(self) -> Lengths:
         return Lengths("the words of each sentence", (1,), extra_rows=1)
-
-    def is_soon_exact(self, problems: Any) -> bool:
-        # If scores are so close that each arc has weight, cuts take less time than a few calls of the oracle.
-        if self.polytope_solver is None:
-            return False
-        starts = problems.score_ptr[:-1]
-        with np.errstate(invalid="ignore"):
-            spread = np.maximum.reduceat(problems.scores, starts) - np.minimum.reduceat(problems.scores, starts)
-        return bool((problems.dims[:, 0] * spread < 1.0).all())
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, projective, single_root = (int(d) for d in dims[:3])

@@ -1,6 +1,8 @@
 """Decide whether the solution of a tree is at a kink, if the multipliers of Newton's method do not tell.
 
 The oracle decides, see `_numerics.rows.best_are_in_face`, given all tight sets, which this module finds.
+
+Used by `cuts.py`.
 """
 
 import numpy as np

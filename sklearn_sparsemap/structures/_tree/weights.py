@@ -2,6 +2,8 @@
 
 This keeps products over trees from overflowing. Arc (h, m), with 0 as the root, is at ``h * n + m - 1``; entries with h
 == m are arbitrary in scores, and zero in weights.
+
+Used by `matrix_tree.py`.
 """
 
 import numpy as np

@@ -97,4 +97,7 @@ FLOW = PolytopeSolver(
     before=calls_before_flow,
     after=calls_of_flow,
     paths=flow_paths,
+    # The third entry of `dims` tells whether there are transitions.
+    soon_exact=lambda problems: not problems.dims[:, 2].any(),
+    coupled_by="transitions",
 )

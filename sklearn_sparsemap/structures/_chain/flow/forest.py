@@ -6,6 +6,8 @@ out-vertices of step s - 1 and the in-vertices of step s. In a tree, one potenti
 unknowns are a shift of each tree's potentials, one equation for each demands that as much flow enters the tree as
 leaves it, and the system is block tridiagonal with a block for each layer. Layer 0 has one tree: its in-vertices of the
 first step. Its equation demands one unit of flow.
+
+Used by `pivots.py`, `pricing.py`, `solver.py` and `start.py`.
 """
 
 from collections import namedtuple

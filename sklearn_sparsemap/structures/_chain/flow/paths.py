@@ -1,4 +1,7 @@
-"""Decomposition of a chain's flow into paths, the structures of the solution."""
+"""Decomposition of a chain's flow into paths, the structures of the solution.
+
+Used by `choice.py`.
+"""
 
 import numpy as np
 from numba import types

@@ -5,6 +5,8 @@ arcs. An arc with negative flow is removed, and so are nodes that have lost all 
 arc with a positive reduced gain enters, and the best node through which a path with positive reduced gain leads. An
 arc within a tree closes a cycle: flow is moved around it until an arc of the cycle has none, and leaves. If nothing
 changes, the flow is optimal, because it is feasible and no path is better than those with flow.
+
+Used by `solver.py` and `start.py`.
 """
 
 import numpy as np

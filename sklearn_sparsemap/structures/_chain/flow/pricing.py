@@ -1,6 +1,8 @@
 """Prices of the nodes of a chain: the reduced score, under ``scores - u``, of the best path through each.
 
 For nodes with arcs, see `forest.py`, potentials stand for the best ways: if the flow is optimal, they are equal.
+
+Used by `pivots.py`, `solver.py` and `start.py`.
 """
 
 from collections import namedtuple

@@ -1,4 +1,7 @@
-"""A chain as a layered network, and the places of its additional scores."""
+"""A chain as a layered network, and the places of its additional scores.
+
+Used by `solver.py`.
+"""
 
 from collections import namedtuple
 

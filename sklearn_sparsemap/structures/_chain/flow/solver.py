@@ -1,4 +1,7 @@
-"""SparseMAP over chains by their flow, and products with the Jacobian, as `_numerics.facets` describes them."""
+"""SparseMAP over chains by their flow, and products with the Jacobian, as `_numerics.facets` describes them.
+
+Used by `choice.py`.
+"""
 
 import numpy as np
 

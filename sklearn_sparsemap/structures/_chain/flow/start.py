@@ -1,4 +1,7 @@
-"""A forest to start from, and the states that may matter."""
+"""A forest to start from, and the states that may matter.
+
+Used by `solver.py`.
+"""
 
 import numpy as np
 

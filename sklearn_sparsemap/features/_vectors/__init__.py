@@ -1,0 +1,1 @@
+"""Features of words from tables of vectors: the vectors themselves, and clusters of them."""
