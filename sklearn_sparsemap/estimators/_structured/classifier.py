@@ -10,7 +10,19 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
-from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self, Sequence
+from ..._core.annotations import (
+    Any,
+    ArrayLike,
+    Callable,
+    HasFit,
+    LossName,
+    Mapping,
+    NDArray,
+    ScoreModelName,
+    Self,
+    Sequence,
+    StructureName,
+)
 from ..._core.errors import naming
 from ..._core.moments import whole
 from ..._core.validation import (
@@ -53,6 +65,7 @@ from .targets import resolve_structure, targets_of
 
 if TYPE_CHECKING:
     from ...factors import FactorGraph
+    from ...score_models import Network, Trees
 
     SolverName = Literal["auto", "lbfgs", "adagrad", "mira"]
 
@@ -382,7 +395,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     def __init__(
         self,
-        structure: str | Structure | FactorGraph | Callable[[Any], FactorGraph] = "auto",
+        structure: StructureName | Structure | FactorGraph | Callable[[Any], FactorGraph] = "auto",
         loss: LossName = "sparsemap",
         cost: ArrayLike | None = None,
         temperature: float = 1.0,
@@ -406,7 +419,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         constraints: Literal["bio", "bioes", "bilou", "iob1", "iob2", "ioe1", "ioe2"]
         | Sequence[tuple[Any, Any]]
         | None = None,
-        score_model: Any = "linear",
+        score_model: ScoreModelName | Network | Trees | HasFit = "linear",
     ) -> None:
         self.structure = structure
         self.loss = loss
