@@ -12,6 +12,7 @@ SEARCH = Path(__file__).parent / "_search.js"
 
 # Each query of a practitioner, and the page that has to come first.
 FIRST_PAGES = {
+    "active learning": "jobs/label_first",
     "attention": "layers",
     "chunking": "jobs/tag_tokens",
     "classification report": "jobs/tag_tokens",
@@ -19,6 +20,7 @@ FIRST_PAGES = {
     "conformal": "guide/conformal",
     "CRF": "jobs/tag_tokens",
     "dependency parsing": "tutorials/parsing",
+    "doccano": "jobs/serve_and_review",
     "feature selection": "guide/feature_groups",
     "group lasso": "guide/feature_groups",
     "hierarchical classification": "guide/label_sets",

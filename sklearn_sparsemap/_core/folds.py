@@ -25,12 +25,13 @@ def row_words(X):
     return (words_of_rows ^ (words_of_rows >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
 
 
-def folds_of_rows(row_ptr, words, gold, n_folds):
+def folds_of_rows(row_ptr, words, gold, n_folds, weights=None):
     """Assign the rows of samples to folds, such that no sample is cut, and equal rows are in one fold.
 
     Samples with a common row belong together, and so on. If this would join more rows than a fold should have, because
     some rows occur in many samples, only samples that are equal in all rows belong together. Samples with rare labels
-    are spread over the folds.
+    are spread over the folds. Given hashes, the folds do not depend on the order of the samples, and whole weights are
+    equivalent to repetitions.
 
     Parameters
     ----------
@@ -42,6 +43,8 @@ def folds_of_rows(row_ptr, words, gold, n_folds):
         Indicators of the labels of each row; NaN for unknown ones.
     n_folds : int
         Maximum number of folds.
+    weights : array of shape (n_rows,), default=None
+        Samples of weight zero have no effect on the folds of the others. By default, all weights are 1.
 
     Returns
     -------
@@ -52,20 +55,28 @@ def folds_of_rows(row_ptr, words, gold, n_folds):
     sample_of = np.repeat(np.arange(n_samples), np.diff(row_ptr))
     n_groups = n_samples
     group_of_sample = np.arange(n_samples)
+    words_of_samples = np.random.default_rng(_SEED).permutation(n_samples).astype(np.uint64)
     if words is not None:
+        words_of_samples = _words_of_samples(row_ptr, sample_of, words)
         n_groups, group_of_sample = _joined(sample_of, words, n_samples)
         largest = np.bincount(group_of_sample[sample_of], minlength=1).max()
         if largest > max(len(sample_of) / n_folds, np.diff(row_ptr).max(initial=0)):
-            n_groups, group_of_sample = _equal_samples(row_ptr, sample_of, words)
+            groups, group_of_sample = np.unique(words_of_samples, return_inverse=True)
+            n_groups = len(groups)
     group_of = group_of_sample[sample_of]
     n_folds = min(n_folds, n_groups)
     if n_folds < 2:
         return []
-    rows, labels = np.nonzero(gold == 1.0)
-    rank = np.argsort(np.argsort(np.bincount(labels, minlength=gold.shape[1]), kind="stable"))
+    weights = np.ones(len(group_of)) if weights is None else weights
+    counts = weights @ (gold == 1.0)
+    rank = np.argsort(np.argsort(counts, kind="stable"))
+    rows, labels = np.nonzero((gold == 1.0) & (weights > 0.0)[:, None])
     rarest = np.full(n_groups, gold.shape[1])
     np.minimum.at(rarest, group_of[rows], rank[labels])
-    order = np.lexsort((np.random.default_rng(_SEED).random(n_groups), rarest))
+    is_ignored = np.bincount(group_of, weights, n_groups) == 0.0
+    places = np.full(n_groups, np.iinfo(np.uint64).max)
+    np.minimum.at(places, group_of_sample, words_of_samples)
+    order = np.lexsort((places, rarest, is_ignored))
     fold_of_group = np.empty(n_groups, np.int64)
     fold_of_group[order] = np.arange(n_groups) % n_folds
     fold = fold_of_group[group_of]
@@ -82,10 +93,9 @@ def _joined(sample_of, words, n_samples):
     return len(groups), group_of_sample
 
 
-def _equal_samples(row_ptr, sample_of, words):
-    """Return the number of groups of samples that are equal in all rows, and the group of each sample."""
+def _words_of_samples(row_ptr, sample_of, words):
+    """Return a hash of each sample, equal for samples that are equal in all rows: array of uint64."""
     place = (np.arange(len(words)) - row_ptr[sample_of]).astype(np.uint64)
     terms = words * (place * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms ^ (terms >> np.uint64(29)), dtype=np.uint64)])
-    groups, group_of_sample = np.unique(sums[row_ptr[1:]] - sums[row_ptr[:-1]], return_inverse=True)
-    return len(groups), group_of_sample
+    return (sums[row_ptr[1:]] - sums[row_ptr[:-1]]) * np.uint64(0xBF58476D1CE4E5B9)

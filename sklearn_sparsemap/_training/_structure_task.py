@@ -460,10 +460,10 @@ class StructureTask(Task):
         found = [list(zip(result.structures, result.weights.tolist())) for result in results]
         return found, results.gap, results.objective
 
-    def likely_spans(self, scores, additional, reader, threshold, wanted, n_jobs):
+    def likely_spans(self, scores, additional, reader, thresholds, wanted, n_jobs):
         """List the spans of at least some probability; see `Structure.likely_spans`."""
         problems = self._problems(scores, additional)
-        return self.structure.likely_spans(problems, reader, threshold, wanted, n_jobs)
+        return self.structure.likely_spans(problems, reader, thresholds, wanted, n_jobs)
 
     def log_partitions(self, scores, additional, n_jobs):
         return marginal_problems(self.structure, self._problems(scores, additional), n_jobs=n_jobs)[1]

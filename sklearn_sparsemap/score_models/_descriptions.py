@@ -25,7 +25,8 @@ class _Description(DocLinkMixin, BaseEstimator):
 class Network(_Description):
     """Scores by a network with hidden layers: a multilayer perceptron of the features of a row.
 
-    Weights are learned by Adam on mini-batches of samples, together with the additional scores of the structure.
+    Weights are learned by Adam on mini-batches of samples, together with the additional scores of the structure, whose
+    learning rate is ten times as large. Features should have similar scales, such as those of `StandardScaler`.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ class Network(_Description):
     batch_size : int, default=32
         Number of samples in a mini-batch.
     max_iter : int, default=None
-        Maximum number of epochs. By default, that of the estimator.
+        Maximum number of epochs. Default: that of the estimator, or 100.
 
     See Also
     --------

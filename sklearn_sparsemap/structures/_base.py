@@ -5,6 +5,7 @@ Most rooms use this file.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from numbers import Integral
@@ -17,7 +18,6 @@ from .._core.keys import HasContent, as_key
 from .._core.validation import check_not_masked
 from .._numerics.derivations import best_derivations
 from .._numerics.partition import best_by_partition
-from ._in_estimators import InEstimators
 
 
 class TensorBatch(NamedTuple):
@@ -68,6 +68,52 @@ class Lengths(NamedTuple):
     what: str
     accepted: tuple[int, ...]
     extra_rows: int = 0
+
+
+@dataclass(frozen=True)
+class InEstimators:
+    """How estimators learn and predict structures of one kind. The defaults fit most structures.
+
+    A structure that differs has another object as its attribute or property `in_estimators`, if need be of a subclass.
+
+    Attributes
+    ----------
+    row_outputs : int or None
+        Number of scores that a linear model computes for a row of features, if structures are not `labelled`: the
+        length of the last axis of scores. None means a single score, and scores without such an axis.
+    predicts_arrays : bool
+        Whether all structures are arrays of one shape, which `predict` returns as one array.
+    trains_on_pool : bool
+        Whether `DecisionFocusedRegressor` trains over the solutions found so far, because a call of the oracle takes
+        long.
+    """
+
+    row_outputs: int | None = None
+    predicts_arrays: bool = False
+    trains_on_pool: bool = False
+
+    # A method ``bound_message(structure, predicted)``, which returns a warning about predicted structures that a limit
+    # bounds, or None; if there is none, nothing is asked. See `Segmentation`.
+    bound_message = None
+
+    def misfits(self, structure: Any, gold: Any) -> tuple[str, ...]:
+        """Return the reasons why a true structure is not allowed, if `repair` can repair it."""
+        return ()
+
+    def repair(self, structure: Any, gold: Any) -> Any:
+        """Return an allowed structure close to a true structure that has `misfits`; other structures as they are."""
+        return gold
+
+    def encode_all(self, structure: Any, structures: Sequence[Any], dims: NDArray[Any]) -> Any:
+        """Return structures of one problem as a list of pairs (slots, additional_slots).
+
+        A subclass may encode all of them together, and need not check them.
+        """
+        return [structure.encode(each, dims) for each in structures]
+
+    def for_training(self, structure: Any) -> Any:
+        """Return the structure over which losses are computed."""
+        return structure
 
 
 class Structure(HasContent):
@@ -298,7 +344,7 @@ class Structure(HasContent):
         """
         raise ValueError(f"spans are those of LinearChain and Segmentation; got {self!r}")
 
-    def likely_spans(self, problems: Any, reader: Any, threshold: float, wanted: Any, n_jobs: int | None) -> Any:
+    def likely_spans(self, problems: Any, reader: Any, thresholds: Any, wanted: Any, n_jobs: int | None) -> Any:
         """List the spans that have at least some probability under the Gibbs distribution.
 
         Parameters
@@ -306,8 +352,8 @@ class Structure(HasContent):
         problems : Problems
         reader : object
             As `span_reader` returns it.
-        threshold : float
-            Smallest probability of a span.
+        thresholds : array of shape (n_problems,)
+            Smallest probability of a span of each problem.
         wanted : tuple of arrays (samples, starts, lasts, types)
             Spans that are listed whatever their probability: those of one structure for each problem.
         n_jobs : int or None

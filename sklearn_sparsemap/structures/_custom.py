@@ -15,8 +15,7 @@ from .._core.annotations import Any, Callable, Mapping, NDArray, Sequence
 from .._core.jit import as_oracle, is_compiled, readonly, wrap_oracle
 from .._core.threads import deferred_errors
 from .._core.validation import check_positive
-from ._base import Structure, as_flag, as_parts
-from ._in_estimators import InEstimators
+from ._base import InEstimators, Structure, as_flag, as_parts
 
 # The structures whose Python oracle is called from kernels, by the number that identifies them in `dims`.
 _called = weakref.WeakValueDictionary()

@@ -17,9 +17,8 @@ from .._core.validation import check_numbers, check_positive
 from .._core.whole_rows import whole_rows
 from .._numerics.zero_one import FREE, ZeroOne
 from .._numerics.zero_one_search import search_with_highs
-from ._base import as_bools, as_flag, as_parts
+from ._base import InEstimators, as_bools, as_flag, as_parts
 from ._custom import CustomStructure
-from ._in_estimators import InEstimators
 
 # Largest distance from 0 or 1 of a relaxed solution that is rounded, if `integer` is False.
 _FRACTIONAL = 1e-4

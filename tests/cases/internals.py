@@ -95,6 +95,7 @@ from sklearn_sparsemap._graphs.matchings import matching_multipliers_range
 # --- penalties
 # Proximal operators of overlapping groups, against quadratic programs.
 from sklearn_sparsemap.penalties._budget import budget_rule, disjoint_budget_rule
+from sklearn_sparsemap.penalties._budget import disjoint_budget_factors, group_budget_factors
 from sklearn_sparsemap.penalties._shrink import _gap as gap_of_overlapping
 from sklearn_sparsemap.penalties._shrink import power_of_two, shrink_atoms
 

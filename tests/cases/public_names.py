@@ -65,7 +65,8 @@ NAMES = {
         ChainDisplay CoefficientPathDisplay ConformalCoverageDisplay ConvergenceDisplay ExplanationDisplay
         FactorGraphDisplay FeatureTableDisplay GroupOrderDisplay GroupPathDisplay HierarchyDisplay
         LabelCalibrationDisplay LabelConfusionDisplay LabelGraphDisplay LossCurveDisplay MatchingDisplay
-        MemoryCurveDisplay PartsDisplay RankingDisplay SegmentationDisplay SpansDisplay TransitionsDisplay TreeDisplay
+        MemoryCurveDisplay PartsDisplay RankingDisplay SegmentationDisplay SpansDisplay TransitionsDisplay
+        TreeDisplay
     """,
     "score_models": """
         Network Trees

@@ -268,6 +268,11 @@ def test_samples_with_unknown_labels_are_learned_by_upper_bounds():
     rng = np.random.default_rng(0)
     for _ in range(20):
         assert objective.loss_gradient(vector + 1e-3 * rng.normal(size=len(vector)))[0] >= value - 1e-4
+    # Scores of zero are a kink, at which L-BFGS finds no step.
+    X, task = partly_known("sparsemap", 12, 1)
+    own = learner(task, np.zeros((len(X.values), M)), model)
+    own.run(never)
+    assert own.losses[-1] < own.losses[0] - 0.1
 
 
 @pytest.mark.parametrize("loss", ["sparsemap", "hinge", "crf"])
@@ -368,6 +373,24 @@ def test_seeds_threads_and_weights_are_handed_on():
     assert calls(Recorder(), equal)[5][3] == X.indptr[-1] - X.indptr[3]
 
 
+def test_folds_depend_on_the_content_of_samples():
+    X, task = sequences("crf")
+    rng = np.random.default_rng(0)
+    scores, _ = fit_out_of_fold(GaussianNB(), estimator(), task, X, None)
+    order = rng.permutation(len(X))
+    moved, _ = fit_out_of_fold(GaussianNB(), estimator(), task.take(order), X[order], None)
+    assert_allclose(moved, RaggedArray(scores, X.indptr)[order].values, rtol=1e-6)
+    # Weights are repetitions, and weights of zero no samples.
+    times = rng.integers(3, size=len(X))
+    task.weights = times.astype(float)
+    weighted, model = fit_out_of_fold(GaussianNB(), estimator(), task, X, None)
+    places = np.repeat(np.arange(len(X)), times)
+    task.weights = np.ones(len(X))
+    repeated, other = fit_out_of_fold(GaussianNB(), estimator(), task.take(places), X[places], None)
+    assert_allclose(repeated, RaggedArray(weighted, X.indptr)[places].values, rtol=1e-6)
+    assert_allclose(model.scores(X.values), other.scores(X.values), rtol=1e-6)
+
+
 def test_weights_that_a_classifier_cannot_take_are_announced():
     X, task = sequences("crf")
     with pytest.warns(UserWarning, match="KNeighborsClassifier takes no sample_weight"):
@@ -384,6 +407,10 @@ def test_fitted_classifiers_are_used_as_they_are():
     assert model.public.estimator is fitted
     p = fitted.predict_proba(X.values)
     assert_allclose(scores, np.log(1e-3 + 0.998 * p))
+    # The labels of a stream have any order.
+    order = [2, 0, 1]
+    moved, _ = fit_out_of_fold(FrozenEstimator(fitted), estimator(classes_=names[order]), task, X, None)
+    assert_array_equal(moved, scores[:, order])
     other = LogisticRegression().fit(X.values, np.where(labels == "x", "w", labels))
     with pytest.raises(ValueError, match="must have the labels of y as its classes; only one of the two has 'w', 'x'"):
         fit_out_of_fold(FrozenEstimator(other), given, task, X, None)

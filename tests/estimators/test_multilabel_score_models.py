@@ -37,12 +37,16 @@ NAMES = pytest.mark.parametrize("name", MODELS)
 
 @cache
 def make(kind="curved", n_samples=150, seed=0):
-    """Draw three labels of four features: linear ones, or ones that depend on products and squares. 1 implies 0."""
+    """Draw three labels of four features, which depend on sums, products and squares, or signs. 1 implies 0."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_samples, 4))
     a, b, c, d = X.T
-    scores = [a + b, b - c, c + d - 1.0] if kind == "linear" else [a * b, c * d, b * b - 1.0]
-    Y = (np.stack(scores, axis=1) + 0.3 * rng.normal(size=(n_samples, 3)) > 0.0).astype(int)
+    scores = {
+        "linear": [a + b, b - c, c + d - 1.0],
+        "curved": [a * b, c * d, b * b - 1.0],
+        "signs": [np.sign(a * b), np.minimum(np.sign(c), np.sign(0.5 - d)), np.sign(np.abs(b) - 1.0)],
+    }
+    Y = (np.stack(scores[kind], axis=1) + 0.3 * rng.normal(size=(n_samples, 3)) > 0.0).astype(int)
     Y[:, 0] |= Y[:, 1]
     return X, Y
 
@@ -138,9 +142,7 @@ def test_streams_continue_score_models_or_say_that_they_cannot(name):
         new_model(name).partial_fit(X, Y).predict(X)
         return
     for start in model, new_model(name):
-        with pytest.raises(
-            ValueError, match=r"score_model=.* cannot be trained by partial_fit; use 'linear', 'network'"
-        ):
+        with pytest.raises(ValueError, match=r"score_model=.* cannot be trained by partial_fit; use 'linear'"):
             start.partial_fit(X, Y)
     with pytest.raises(ValueError, match="whose training cannot continue"):
         model.get_training_state()
@@ -211,8 +213,8 @@ def test_few_samples_have_no_folds():
 
 
 @cache
-def chosen(kind="curved", n_samples=400):
-    X, Y = make(kind, n_samples)
+def chosen(kind):
+    X, Y = make(kind, 400)
     return MultilabelLPSparseMAP(random_state=0).fit(X, Y)
 
 
@@ -228,26 +230,29 @@ def no_trials(monkeypatch):
     replace(monkeypatch, "estimators", "new_forest", refuse)
 
 
-def test_trees_are_chosen_if_labels_are_not_linear():
-    X, Y = make("curved", 400)
-    model = chosen()
-    assert isinstance(model.score_model_, Trees)
-    X_test, Y_test = make("curved", 1000, seed=1)
+@pytest.mark.parametrize("kind, kind_of_model", [("curved", Network), ("signs", Trees)])
+def test_another_score_model_is_chosen_if_labels_are_not_linear(kind, kind_of_model):
+    X, Y = make(kind, 400)
+    model = chosen(kind)
+    assert isinstance(model.score_model_, kind_of_model)
+    X_test, Y_test = make(kind, 1000, seed=1)
     linear = MultilabelLPSparseMAP(score_model="linear").fit(X, Y)
     assert linear.score_model_ == "linear"
     assert log_loss(Y_test, model.predict_proba(X_test)) < 0.7 * log_loss(Y_test, linear.predict_proba(X_test))
     assert model.score(X_test, Y_test) > linear.score(X_test, Y_test) + 0.2
 
 
-def test_it_is_the_score_model_that_may_be_asked_for():
-    X, Y = make("curved", 400)
-    model = chosen()
-    again = clone(model).set_params(score_model=model.score_model_.set_params(max_iter=model.n_iter_))
+@pytest.mark.parametrize("kind", ["curved", "signs"])
+def test_it_is_the_score_model_that_may_be_asked_for(kind):
+    X, Y = make(kind, 400)
+    model = chosen(kind)
+    given = clone(model.score_model_).set_params(max_iter=model.n_iter_)
     with pytest.MonkeyPatch.context() as patch:
         # The number of rounds is known.
         patch.setattr(multilabel_trials.Trials, "n_steps", model.n_iter_)
-        again.fit(X, Y)
+        again = MultilabelLPSparseMAP(score_model=given, random_state=0, tol=0.0).fit(X, Y)
     assert_array_equal(again.decision_function(X), model.decision_function(X))
+    assert len(model.loss_curve_) == model.n_iter_ == again.n_iter_
 
 
 def test_linear_scores_are_chosen_if_they_are_as_good():
@@ -291,20 +296,31 @@ def test_sparse_features_and_streams_are_linear(no_trials):
         assert model.score_model_ == "linear"
 
 
-def test_a_chosen_model_is_stored():
-    X, _ = make("curved", 400)
-    model = chosen()
+@pytest.mark.parametrize("kind", ["linear", "curved", "signs"])
+def test_a_chosen_model_is_stored(kind):
+    X, _ = make(kind, 400)
+    model = chosen(kind)
     for again in pickle.loads(pickle.dumps(model)), MultilabelLPSparseMAP.from_arrays(model.to_arrays()):
         assert_array_equal(again.predict_proba(X), model.predict_proba(X))
         assert str(again.score_model_) == str(model.score_model_)
     assert clone(model).score_model == "auto"
 
 
-def test_equal_data_in_another_order_and_unit_choose_the_same():
-    X, Y = make("curved", 400)
+def test_the_same_samples_in_another_order_give_the_same_model():
+    X, Y = make("signs", 400)
     order = np.random.default_rng(3).permutation(len(X))
     model = MultilabelLPSparseMAP(random_state=0).fit(X[order], Y[order])
-    assert_allclose(model.predict_proba(X), chosen().predict_proba(X), rtol=0, atol=1e-9)
+    assert_allclose(model.predict_proba(X), chosen("signs").predict_proba(X), rtol=0, atol=1e-9)
+
+
+def test_units_of_features_do_not_matter_to_trees():
+    X, Y = make("signs", 400)
+    factors = np.array([1e-3, 1.0, 1e3, 2.0**20])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = MultilabelLPSparseMAP(random_state=0).fit(X * factors, Y)
+    assert isinstance(model.score_model_, Trees)
+    assert model.score(X * factors, Y) > 0.7
 
 
 def scripted(monkeypatch, curves):
@@ -320,18 +336,20 @@ def scripted(monkeypatch, curves):
 
 
 @pytest.mark.parametrize(
-    "curve, n_measured, best",
+    "rival, curve, n_measured, best",
     [
-        ([1.0, 0.9, 0.8, 0.8, 0.8], 5, 2),
-        ([1.0, 0.9, 0.8, 0.7999, 0.7998], 5, 2),
-        ([1.0, 1.0, 1.0], 3, 0),
-        ([0.5, 0.6, 0.7], 3, 0),
-        # It cannot reach the rival, whose loss is 0.5 for each sample.
-        ([1.0, 0.95, 0.1], 2, 1),
-        ([1.0, 0.8, 0.6, 0.5, 0.5, 0.5], 6, 3),
+        (np.inf, [1.0, 0.9, 0.8, 0.8, 0.8], 5, 2),
+        (np.inf, [1.0, 0.9, 0.8, 0.7999, 0.7998], 5, 2),
+        (np.inf, [1.0, 1.0, 1.0], 3, 0),
+        (np.inf, [0.5, 0.6, 0.7], 3, 0),
+        # It cannot reach the rival.
+        (0.5, [1.0, 0.95, 0.1], 2, 1),
+        (0.5, [1.0, 0.8, 0.6, 0.5, 0.5, 0.5], 6, 3),
     ],
 )
-def test_a_trial_ends_when_the_loss_no_longer_falls_or_cannot_reach_a_rival(monkeypatch, curve, n_measured, best):
+def test_a_trial_ends_when_the_loss_no_longer_falls_or_cannot_reach_a_rival(
+    monkeypatch, rival, curve, n_measured, best
+):
     X, Y = make()
     estimator = MultilabelLPSparseMAP(random_state=0)
     data, task = estimator._validate_fit(X, Y, None, None, first=True)
@@ -340,7 +358,7 @@ def test_a_trial_ends_when_the_loss_no_longer_falls_or_cannot_reach_a_rival(monk
     solver = multilabel_comparison.TreesTraining(estimator, estimator._inference, data, task, description)
     trials = multilabel_trials.Trials(solver, description)
     n_held = len(solver.folds[0][1])
-    assert trials.add(0.5 * n_held)
+    assert trials.add(rival * n_held)
     assert len(trials.trials[0].steps) == n_measured
     assert trials.n_steps == best + 1
     assert trials.add()

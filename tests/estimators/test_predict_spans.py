@@ -7,10 +7,12 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 from naive_spans import AllSequences, runs_in, spans_in
+from sklearn.linear_model import LogisticRegression
 
 from sklearn_sparsemap import GroupLassoPerceptron, StructuredSparseMAPClassifier
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.pipeline import make_structured_pipeline
+from sklearn_sparsemap.score_models import Network, Trees
 from sklearn_sparsemap.spans import Span, spans_from_labels, tokenize
 from sklearn_sparsemap.structures import Segmentation, SequenceBudget
 
@@ -49,7 +51,7 @@ def randomise(model, rng, scale):
         setattr(model, f"{name}_", rng.normal(scale=scale, size=shape))
 
 
-def check_listed(found, expected, least=1e-4):
+def check_listed(found, expected, least=1e-6):
     """Compare listed spans with the probabilities of all spans."""
     listed = {(span.start, span.stop, span.type): span.probability for span in found}
     assert len(listed) == len(found)
@@ -82,7 +84,7 @@ def test_probabilities_are_sums_over_all_label_sequences(scheme, constrained):
                 getattr(model, f"{name}_") / model.temperature for name in ("transitions", "start", "end")
             )
             expected = sequences.probabilities(sequences.scores(unary, moves, start, end))
-            n_compared += check_listed(found, expected, least or 1e-4)
+            n_compared += check_listed(found, expected, least or 1e-6)
             predicted = {(span.start, span.stop, span.type) for span in found if span.predicted}
             assert predicted == spans_in(best.tolist(), reading)
     assert n_compared > 300
@@ -212,6 +214,18 @@ def test_a_smallest_probability_applies_to_all_spans():
         assert [s[:4] for s in found] == [s[:4] for s in everything if s.probability >= least]
 
 
+def test_long_sequences_have_likely_spans_by_default():
+    model = fitted("chain", "crf", LABELS["bio"])
+    randomise(model, np.random.default_rng(0), 0.5)
+    X = [np.zeros((n, 2)) for n in (4, 40)]
+    short, long = model.predict_spans(X)
+    everything = model.predict_spans(X, min_probability=1e-7)
+    for found, own, least in ((short, everything[0], 1e-6), (long, everything[1], 1e-3)):
+        likely = {span[:3] for span in own if span.probability >= least}
+        assert {span[:3] for span in found} == likely | {span[:3] for span in own if span.predicted}
+    assert len(long) < 0.5 * len(everything[1])
+
+
 def test_predicted_spans_are_listed_however_improbable():
     model = fitted("chain", "crf", LABELS["bio"])
     # All labels are alike, so that each span of a long sequence is improbable.
@@ -224,6 +238,22 @@ def test_predicted_spans_are_listed_however_improbable():
     (predicted,) = [span for span in found if span.predicted]
     assert (predicted.start, predicted.stop, predicted.type) == (0, 60, "X")
     assert 0.0 < predicted.probability < 1e-30
+
+
+@pytest.mark.filterwarnings("ignore:Adam was still improving")
+@pytest.mark.parametrize("score_model", ["linear", Network((8,), max_iter=3), Trees(max_iter=3), LogisticRegression()])
+@pytest.mark.parametrize("loss", ["crf", "sparsemap"])
+def test_spans_cover_each_step_as_often_as_its_labels(loss, score_model):
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(6, 3)) for _ in range(20)]
+    y = [["O" if value < 0 else "B-X" if i % 2 else "B-Y" for i, value in enumerate(x[:, 0])] for x in X]
+    model = StructuredSparseMAPClassifier("chain", loss=loss, score_model=score_model, random_state=0).fit(X, y)
+    outside = model.classes_.tolist().index("O")
+    for found, chances in zip(model.predict_spans(X, min_probability=1e-12), model.predict_proba(X)):
+        covered = np.zeros(6)
+        for span in found:
+            covered[span.start : span.stop] += span.probability
+        np.testing.assert_allclose(covered, 1.0 - chances[:, outside], atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 from sklearn_sparsemap.conformal import ConformalStructures
+from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.losses import LOSSES
 from sklearn_sparsemap.score_models import Network, Trees
@@ -293,9 +295,8 @@ def test_linear_attributes_name_another_way(name):
             getattr(model, attribute)
         with pytest.raises(AttributeError, match="score_model='linear'"):
             setattr(model, attribute, np.zeros(3))
-    for method in (model.sparsify, model.densify):
-        with pytest.raises(AttributeError, match="score_model='linear'"):
-            method()
+    for method in ("sparsify", "densify"):
+        assert not hasattr(model, method) and not hasattr(clone(model), method)
     with pytest.raises(ValueError, match="explain is for score_model='linear'"):
         explain(model, X[0])
     with pytest.raises(ValueError, match="permutation_importance"):
@@ -345,6 +346,17 @@ def test_partitions(name):
     X, y = data_of("chain")
     parts = [(X[start : start + 10], y[start : start + 10]) for start in range(0, 40, 10)]
     assert fitted_partitions(new_model(name, max_iter=30), parts).score(X, y) > 0.8
+
+
+@NAMES
+def test_rounds_on_shards(name):
+    X, y = data_of("chain")
+    mixing = ParameterMixing(new_model(name), n_shards=2, n_rounds=10, random_state=0)
+    if "streams" not in MODELS[name][1]:
+        with pytest.raises(ValueError, match="partial_fit, fit_partitions and distributed training"):
+            mixing.fit(X, y)
+        return
+    assert fitted(mixing, X, y).estimator_.score(*data_of("chain", 1)) > 0.7
 
 
 def fitted_partitions(model, parts):
@@ -405,7 +417,12 @@ def test_an_invalid_score_model_is_refused(given):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"hidden_layer_sizes": (0,)}, "positive ints"), ({"dropout": 1.0}, "dropout"), ({"eta0": 0.0}, "eta0")],
+    [
+        ({"hidden_layer_sizes": (0,)}, "positive ints"),
+        ({"hidden_layer_sizes": ()}, "score_model='linear'"),
+        ({"dropout": 1.0}, "dropout"),
+        ({"eta0": 0.0}, "eta0"),
+    ],
 )
 def test_parameters_of_a_network_are_checked(options, message):
     with pytest.raises(ValueError, match=message):
@@ -544,3 +561,15 @@ def test_streams_of_auto_are_linear():
     model = StructuredSparseMAPClassifier("chain", score_model="auto").partial_fit(X, y, classes=[0, 1])
     linear = StructuredSparseMAPClassifier("chain").partial_fit(X, y, classes=[0, 1])
     assert_array_equal(model.coef_, linear.coef_)
+
+
+_RANDOM = "mini-batches of a sample of weight 2, or 0, are not those of the sample twice, or of the others"
+WAIVED = {f"check_sample_weight_equivalence_on_{kind}_data": _RANDOM for kind in ("dense", "sparse")}
+
+
+@parametrize_with_checks(
+    [StructuredSparseMAPClassifier(score_model=Network((16,), eta0=0.01), random_state=0)],
+    expected_failed_checks=lambda estimator: WAIVED,
+)
+def test_sklearn_checks(estimator, check):
+    check(estimator)

@@ -15,6 +15,7 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.feature_selection import SelectKBest, VarianceThreshold
+from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier
@@ -344,3 +345,13 @@ def test_the_configured_output():
         np.testing.assert_array_equal(x.to_numpy(), y)
     assert union.n_features_in_ == OnRows(StandardScaler()).fit(X).n_features_in_ == 3
     assert not hasattr(OnRows(StandardScaler()), "n_features_in_")
+
+
+def test_parts_of_a_union_may_lack_fit_transform():
+    X = random_sentences("plain")
+    fitted = TokenDictVectorizer().fit(X[:3])
+    union = RowUnion([("frozen", FrozenEstimator(fitted)), ("own", TokenDictVectorizer())])
+    rows = union.fit_transform(X)
+    wanted = sparse.hstack([fitted.transform(X).values, TokenDictVectorizer().fit_transform(X).values])
+    assert abs(rows.values - wanted).max() == 0 and abs(union.transform(X).values - wanted).max() == 0
+    assert union.template_names_[0] == f"frozen__{fitted.template_names_[0]}"

@@ -11,9 +11,11 @@ from internals import (
     FLOATS_OUT,
     INTS,
     budget_rule,
+    disjoint_budget_factors,
     disjoint_budget_rule,
     entry,
     gap_of_overlapping,
+    group_budget_factors,
     power_of_two,
     shrink_atoms,
 )
@@ -489,6 +491,18 @@ def test_tied_groups_die_together():
     sigma = budget_strength([2.0, 1.0, 1.0, 1.0], 2)
     assert sigma == 1.0 and survivors([2.0, 1.0, 1.0, 1.0], sigma, np.ones(4), groups) == 1
     assert budget_strength([0.0, 0.0], 1) == 0.0
+
+
+@pytest.mark.parametrize("write_factors", [group_budget_factors, disjoint_budget_factors])
+def test_ties_go_to_the_first_groups_but_never_to_a_smaller_one(write_factors):
+    n = 5000
+    groups = as_groups(None, n)
+    norms = np.ones(n)
+    norms[-1] += 1e-6
+    factors = np.empty(n)
+    structure = groups.order, groups.group_indptr, groups.group_atoms, np.zeros(0, np.int64)
+    write_factors(np.ones(n), *structure, 2, norms**2, factors)
+    assert np.flatnonzero(factors).tolist() == [0, n - 1]
 
 
 def test_sorting_by_norm_only_would_be_wrong():

@@ -50,6 +50,8 @@ def _(description: Network, estimator, model, optimizer=None):
 
 def _initial(description, task, X, rng):
     """Return a network with random weights for the rows of X, of the type of X."""
+    if not len(description.hidden_layer_sizes):
+        raise ValueError("hidden_layer_sizes is empty, so the scores would be linear; use score_model='linear'")
     sizes = [X.shape[1], *description.hidden_layer_sizes, task.n_outputs]
     return NetworkModel.initial(sizes, task.n_additional, rng, X.dtype)
 

@@ -71,7 +71,7 @@ def fit_out_of_fold(classifier, estimator, task, X, rng):
         fitted = rows.fit(X.values, gold, weights)
         scores = fitted.scores(X.values)
     else:
-        folds = folds_of_rows(task.row_ptr, row_words(X.values), gold, _N_FOLDS)
+        folds = folds_of_rows(task.row_ptr, row_words(X.values), gold, _N_FOLDS, weights)
         if not folds:
             raise ValueError(
                 f"score_model={classifier!r} needs at least two different samples, each of which is scored by a fit to "

@@ -17,6 +17,9 @@ AUTO_NETWORK = Network((300,), dropout=0.3, batch_size=64)
 _MAX_FEATURES, _MAX_SAMPLES = 30, 4000
 # The same for a forest that only tells whether trees may gain anything, and its number of trees.
 _FEW_SAMPLES, _N_TREES = 1000, 25
+# Minimum number of samples in a leaf of boosted trees. On development parts of 500 generated samples with interactions,
+# the log loss is 0.585 with 5, and 0.566 with 20.
+_LEAF = 20
 # Maximum number of labels for which each label has trees of its own. With more, a round takes long.
 _MAX_OWN_TREES = 30
 
@@ -42,7 +45,7 @@ def auto_descriptions(n_samples, n_features, n_labels):
     from sklearn.tree import DecisionTreeRegressor
 
     forest = new_forest(n_samples, n_features, 10, _MAX_SAMPLES, 5).set_params(random_state=None)
-    options = {"max_features": min(_MAX_FEATURES, n_features), "min_samples_leaf": 5}
+    options = {"max_features": min(_MAX_FEATURES, n_features), "min_samples_leaf": _LEAF}
     found = {"forests": Trees(max_iter=30, learning_rate=0.3, estimator=forest)}
     if 1 < n_labels <= _MAX_OWN_TREES:
         own = MultiOutputRegressor(DecisionTreeRegressor(max_depth=4, **options))

@@ -22,8 +22,8 @@ _PATIENCE = 2
 # Minimum number of held-out samples for the calibration and the rule, if there are as many.
 _MIN_CALIBRATED = 1500
 # Training ends if the gap to a rival is larger than this multiple of the last decrease of the loss. Decreases that
-# shrink by a fifth from one measurement to the next add up to four times the last one.
-_REACH = 4.0
+# shrink by a ninth from one measurement to the next add up to eight times the last one.
+_REACH = 8.0
 
 
 class Trial:

@@ -63,6 +63,15 @@ def _has_proba(estimator):
     return True
 
 
+def _has_linear_scores(estimator):
+    model = vars(estimator)["_learned"].model if "_structure" in vars(estimator) else None
+    given = estimator.score_model
+    is_linear = isinstance(given, str) and given in ("linear", "auto")
+    if not (is_linear if model is None else "explain" in model.supports):
+        raise AttributeError(not_linear("sparse coef_"))
+    return True
+
+
 def _learned_scores(name):
     """Return the attribute of the learned additional scores with a name."""
 
@@ -115,8 +124,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     _weighs_steps = False
     # The type of the weights. None means the type of X in the first call.
     _dtype = None
-    # Forbidden transitions, which only `StructuredSparseMAPClassifier` has.
+    # Forbidden transitions and score models, which only `StructuredSparseMAPClassifier` has.
     constraints: Any = None
+    score_model: Any = "linear"
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Compute the scores of the parts, on which `predict` is based.
@@ -321,8 +331,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         X : as in `fit`
         min_probability : float, default=0.0
             Smallest probability of a span. Larger values take less time. With 0.0, the result has all predicted spans,
-            and all others of positive probability; for crf, under which each span has some, those of at least 1e-4.
-            Smaller values than this list more.
+            and all others of positive probability. For crf, under which each span has some, these are limited to those
+            of at least 1e-3, or of 1e-6 in sequences with at most 200 possible spans; positive values have no such
+            limit.
         tokens : sequence, default=None
             The tokens of each sample: words, or tokens with offsets, as `sklearn_sparsemap.spans.tokenize` or spaCy
             makes them. The spans then have a text and, if tokens have offsets, ``start_char`` and ``stop_char``.
@@ -532,6 +543,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             values = self._by_labels("coef_", values, list(self._feature_names()))
         self._edit(coef=check_coef(values, known))
 
+    @available_if(_has_linear_scores)
     @in_turn
     def sparsify(self) -> Self:
         """Convert `coef_` to a CSR array, which takes less memory if most weights are zero.
@@ -545,6 +557,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         """
         return self._convert(True)
 
+    @available_if(_has_linear_scores)
     @in_turn
     def densify(self) -> Self:
         """Convert `coef_` to an ndarray, the default form except for large models.

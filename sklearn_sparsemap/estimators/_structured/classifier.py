@@ -248,8 +248,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     **Score models.** A network learns by Adam on mini-batches, with the learning rate, the batch size and the number of
     epochs of its description; `max_iter`, `tol`, `early_stopping` and `shuffle` apply as to AdaGrad. It learns from
-    streams and partitions, too. Features should have similar scales, such as those of `StandardScaler`. If `X` is
-    float32, so are its weights. For the contributions of features to its scores, see
+    streams and partitions, too. A step leaves alone the weights of features that are zero in its mini-batch, such as
+    those of rare words. Features should have similar scales, such as those of `StandardScaler`. If `X` is float32, so
+    are its weights. For the contributions of features to its scores, see
     `sklearn.inspection.permutation_importance`.
 
     Trees are boosted: each round fits a tree to gold minus marginals of all rows. The number of rounds is the one with

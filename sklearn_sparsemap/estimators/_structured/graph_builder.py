@@ -17,7 +17,7 @@ from ..._core.ragged import RaggedArray
 from ..._core.validation import check_numbers
 from ..._training._graph_task import GraphTask
 from ...losses._graphs import check_graph, learned_shapes
-from ...structures._in_estimators import InEstimators
+from ...structures._base import InEstimators
 
 
 class GraphBuilder:

@@ -1,6 +1,6 @@
 """The strength of the penalty of `StructuredSparseMAPClassifier`: its default, and its choice on held-out samples.
 
-Used by `classifier.py`.
+Used by `classifier.py` and `score_model.py`.
 """
 
 from functools import partial

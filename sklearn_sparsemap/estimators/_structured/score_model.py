@@ -1,4 +1,7 @@
-"""score_model="auto": linear scores, or another score model whose loss on held-out samples is clearly lower."""
+"""score_model="auto": linear scores, or another score model whose loss on held-out samples is clearly lower.
+
+Used by `classifier.py`.
+"""
 
 from copy import copy
 

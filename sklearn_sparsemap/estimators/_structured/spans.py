@@ -10,16 +10,17 @@ import numpy as np
 
 from ..._core.offsets import ragged_indices
 from ..._core.spans import NAMED_SCHEMES
+from ..._core.tables import by_samples
 from ..._core.validation import check_positive, check_same_length, quoted
 from ...losses import LOSSES
 from ...spans import Span
 from ...spans._tokens import read_tokens
 from .._failures import warn_of_gaps
 
-# Smallest probability of the spans of a Gibbs distribution by default, because all spans have a positive one. Smaller
-# values list more: 150 spans for a sentence of CoNLL-2000 at 1e-4, 400 at 1e-6. There are at most sqrt(2 n_types /
-# LEAST) for each step, because the spans of a sequence do not overlap.
-_LEAST = 1e-4
+# Smallest probability of the spans of a Gibbs distribution by default, because all spans have a positive one; and that
+# in sequences with few possible spans. Smaller values list more: 75 spans for a sentence of CoNLL-2000 at 1e-3, 400 at
+# 1e-6. There are at most sqrt(2 n_types / LEAST) for each step, because the spans of a sequence do not overlap.
+_LEAST, _LEAST_OF_FEW, _FEW = 1e-3, 1e-6, 200
 # Smallest probability of the alternatives of a predicted span.
 _LIKELY = 0.01
 
@@ -29,6 +30,7 @@ def predict_spans(model, X, min_probability, tokens):
     is_number = isinstance(min_probability, Real) and not isinstance(min_probability, bool)
     if not is_number or not 0.0 <= min_probability <= 1.0:
         raise ValueError(f"min_probability must be a number between 0 and 1; got {min_probability!r}")
+    tokens = None if tokens is None else by_samples(tokens, X, "tokens")
     structure, X = model._check_predict(X)
     reader = _reader_of(model, structure)
     if tokens is not None:
@@ -50,7 +52,7 @@ def predict_spans(model, X, min_probability, tokens):
     def list_spans(task, scores, additional):
         predicted = reader.find_in(best)
         if argmax == "gibbs":
-            least = threshold if threshold > 0.0 else _LEAST
+            least = _thresholds(X.grids[with_rows, 0], len(reader.names), threshold)
             rows, chances = task.likely_spans(scores, additional, reader, least, predicted, model.n_jobs)
         else:
             distributions, gaps, objectives = task.distributions(scores, additional, model.n_jobs)
@@ -64,6 +66,14 @@ def predict_spans(model, X, min_probability, tokens):
         # The regulariser shifts these scores.
         results = model._infer(X, argmax, None, list_spans)
     return [[] if own is None else own for own in results]
+
+
+def _thresholds(n_steps, n_types, given):
+    """Return the smallest probability of a span of each sample under a Gibbs distribution."""
+    if given > 0.0:
+        return np.full(len(n_steps), given)
+    n_spans = n_types * n_steps * (n_steps + 1) / 2
+    return np.where(n_spans <= _FEW, _LEAST_OF_FEW, _LEAST)
 
 
 def _best_structures(task, found):

@@ -168,8 +168,8 @@ def _walk(rules, dims, tables, place, threshold, wanted, found, chances):
     return pool, n
 
 
-@entry(FOUND(PROBLEMS, RULES, types.float64, INTS, INTS, INTS, types.int64, types.int64))
-def _likely_spans(problems, rules, threshold, row_ptr, wanted_last, wanted_type, start, stop):
+@entry(FOUND(PROBLEMS, RULES, FLOATS, INTS, INTS, INTS, types.int64, types.int64))
+def _likely_spans(problems, rules, thresholds, row_ptr, wanted_last, wanted_type, start, stop):
     """List the spans of problems start..stop that have at least some probability, or are wanted.
 
     Parameters
@@ -177,7 +177,7 @@ def _likely_spans(problems, rules, threshold, row_ptr, wanted_last, wanted_type,
     problems : Problems
         Chains with one matrix of transitions for all steps.
     rules : Rules
-    threshold : float
+    thresholds : array of shape (n_problems,)
     row_ptr : int array of shape (n_problems + 1,)
         The first step of each problem among all.
     wanted_last, wanted_type : int arrays of shape (n_steps,)
@@ -208,8 +208,8 @@ def _likely_spans(problems, rules, threshold, row_ptr, wanted_last, wanted_type,
                 for k in range(rules.label_ptr[kind], rules.label_ptr[kind + 1]):
                     begun += tables[0][t * m + rules.labels[k]]
                 # Most do not begin, and calls take longer.
-                if begun >= threshold or wanted >= 0:
-                    pool, n = _walk(rules, dims, tables, (i, t, kind), threshold, wanted, (pool, n), chances)
+                if begun >= thresholds[i] or wanted >= 0:
+                    pool, n = _walk(rules, dims, tables, (i, t, kind), thresholds[i], wanted, (pool, n), chances)
     return pool[0][:n], pool[1][:n]
 
 
@@ -232,7 +232,7 @@ def _rules_of(reader):
     return Rules(*masks, *(readonly(array, np.int64) for array in arrays))
 
 
-def likely_spans(problems, reader, threshold, wanted, n_jobs):
+def likely_spans(problems, reader, thresholds, wanted, n_jobs):
     """List the spans of chains that have at least some probability; see `Structure.likely_spans`."""
     if not (problems.dims[:, 2] == STATIONARY).all():
         raise ValueError("spans need one matrix of transitions for all steps")
@@ -242,5 +242,5 @@ def likely_spans(problems, reader, threshold, wanted, n_jobs):
     types_there = np.full(row_ptr[-1], -1)
     last_steps[row_ptr[samples] + starts] = lasts
     types_there[row_ptr[samples] + starts] = kinds
-    given = problems, _rules_of(reader), float(threshold), row_ptr, last_steps, types_there
+    given = problems, _rules_of(reader), readonly(thresholds), row_ptr, last_steps, types_there
     return collect(lambda start, stop: _likely_spans(*given, start, stop), problems, n_jobs)

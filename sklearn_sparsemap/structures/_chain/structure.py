@@ -9,8 +9,7 @@ import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.spans import SpanReader, scheme_of
-from .._base import Structure, as_ints, solver_in_tensors
-from .._in_estimators import InEstimators
+from .._base import InEstimators, Structure, as_ints, solver_in_tensors
 from .entering import ways_of_chain
 from .flow.choice import FLOW
 from .gibbs import chain_marginals
@@ -111,8 +110,8 @@ class LinearChain(Structure):
     def span_reader(self, labels: Sequence[Any] | None, scheme: str | None) -> Any:
         return SpanReader(labels, scheme_of(labels) if scheme is None else scheme)
 
-    def likely_spans(self, problems: Any, reader: Any, threshold: float, wanted: Any, n_jobs: int | None) -> Any:
-        return likely_spans(problems, reader, threshold, wanted, n_jobs)
+    def likely_spans(self, problems: Any, reader: Any, thresholds: Any, wanted: Any, n_jobs: int | None) -> Any:
+        return likely_spans(problems, reader, thresholds, wanted, n_jobs)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n_steps = int(dims[0])

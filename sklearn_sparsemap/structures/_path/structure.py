@@ -10,8 +10,7 @@ from ..._core.annotations import Any, ArrayLike, Mapping, NDArray, Sequence
 from ..._core.keys import as_key
 from ..._core.tables import column_names, read_arcs
 from ..._core.validation import check_positive
-from .._base import Structure, as_bools, as_parts, solver_in_tensors
-from .._in_estimators import InEstimators
+from .._base import InEstimators, Structure, as_bools, as_parts, solver_in_tensors
 from .arcs import usable_arcs
 from .entering import ways_of_path
 from .gibbs import draw_paths, path_marginals

@@ -6,7 +6,7 @@ Used by `structure.py`.
 import numpy as np
 from numba import types
 
-from ..._core.jit import INTS, entry, kernel, new_floats, readonly
+from ..._core.jit import FLOATS, INTS, entry, kernel, new_floats, readonly
 from ..._core.offsets import offsets
 from ..._numerics.loops import PROBLEMS
 from .._span_pool import FOUND, collect, new_pool, put
@@ -108,15 +108,16 @@ def _list_ending(scores, additional, dims, tables, place, inside, threshold, wan
     return pool, n
 
 
-@entry(FOUND(PROBLEMS, INTS, types.float64, INTS, INTS, INTS, types.int64, types.int64))
-def _likely_spans(problems, inside, threshold, row_ptr, wanted_start, wanted_label, start, stop):
+@entry(FOUND(PROBLEMS, INTS, FLOATS, INTS, INTS, INTS, types.int64, types.int64))
+def _likely_spans(problems, inside, thresholds, row_ptr, wanted_start, wanted_label, start, stop):
     """List the spans of problems start..stop that have at least some probability, or are wanted.
 
     Parameters
     ----------
     problems : Problems
-    inside, threshold
+    inside
         As in `_list_ending`.
+    thresholds : array of shape (n_problems,)
     row_ptr : int array of shape (n_problems + 1,)
         The first step of each problem among all.
     wanted_start, wanted_label : int arrays of shape (n_steps,)
@@ -141,7 +142,7 @@ def _likely_spans(problems, inside, threshold, row_ptr, wanted_start, wanted_lab
         for end in range(1, dims[N_STEPS] + 1):
             row = row_ptr[i] + end - 1
             wanted = wanted_start[row], wanted_label[row]
-            pool, n = _list_ending(scores, additional, dims, tables, (i, end), inside, threshold, wanted, (pool, n))
+            pool, n = _list_ending(scores, additional, dims, tables, (i, end), inside, thresholds[i], wanted, (pool, n))
     return pool[0][:n], pool[1][:n]
 
 
@@ -161,7 +162,7 @@ class BlockReader:
         return which, rows[:, 0], rows[:, 1] - 1, rows[:, 2]
 
 
-def likely_spans(problems, reader, threshold, wanted, n_jobs):
+def likely_spans(problems, reader, thresholds, wanted, n_jobs):
     """List the spans of segmentations that have at least some probability; see `Structure.likely_spans`."""
     samples, starts, lasts, kinds = wanted
     row_ptr = offsets(problems.dims[:, N_STEPS])
@@ -170,5 +171,5 @@ def likely_spans(problems, reader, threshold, wanted, n_jobs):
     first_steps[row_ptr[samples] + lasts] = starts
     labels[row_ptr[samples] + lasts] = kinds
     is_inside = np.ones(problems.dims[:, N_LABELS].max()) if reader.is_inside is None else reader.is_inside
-    given = problems, readonly(is_inside, np.int64), float(threshold), row_ptr, first_steps, labels
+    given = problems, readonly(is_inside, np.int64), readonly(thresholds), row_ptr, first_steps, labels
     return collect(lambda start, stop: _likely_spans(*given, start, stop), problems, n_jobs)

@@ -7,8 +7,7 @@ import numpy as np
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.spans import RunReader
 from ..._core.validation import check_choice, check_positive
-from .._base import Structure, as_flag, as_ints, as_parts, solver_in_tensors
-from .._in_estimators import InEstimators
+from .._base import InEstimators, Structure, as_flag, as_ints, as_parts, solver_in_tensors
 from .entering import ways_of_segmentation
 from .gibbs import segmentation_marginals
 from .map import best_segmentation
@@ -157,8 +156,8 @@ class Segmentation(Structure):
     def span_reader(self, labels: Sequence[Any] | None, scheme: str | None) -> Any:
         return BlockReader() if labels is None else RunReader(labels)
 
-    def likely_spans(self, problems: Any, reader: Any, threshold: float, wanted: Any, n_jobs: int | None) -> Any:
-        return likely_spans(problems, reader, threshold, wanted, n_jobs)
+    def likely_spans(self, problems: Any, reader: Any, thresholds: Any, wanted: Any, n_jobs: int | None) -> Any:
+        return likely_spans(problems, reader, thresholds, wanted, n_jobs)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, longest, m, by_spans, durations, transitions, start, end, is_open = (int(d) for d in dims)

@@ -9,8 +9,7 @@ import numpy as np
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.jit import as_oracle
 from ..._core.validation import check_positive
-from .._base import Lengths, Structure, as_ints, as_parts, known_entries, solver_in_tensors
-from .._in_estimators import InEstimators
+from .._base import InEstimators, Lengths, Structure, as_ints, as_parts, known_entries, solver_in_tensors
 from .cuts import CUTS, LABELLED_CUTS
 from .edmonds import chu_liu_edmonds
 from .eisner import eisner, eisner_work
