@@ -79,7 +79,7 @@ def make_call(name):
         return lambda: GroupLassoPerceptron(**options).partial_fit(features, labels, classes=["a", "b"])
     assert name == "fit of label sets"
     sets = rng.integers(0, 2, (30, 4))
-    return lambda: MultilabelLPSparseMAP(random_state=0, max_iter=2).fit(features, sets)
+    return lambda: MultilabelLPSparseMAP(score_model="linear", random_state=0, max_iter=2).fit(features, sets)
 
 
 def trace(call):
