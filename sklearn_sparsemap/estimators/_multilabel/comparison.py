@@ -4,9 +4,9 @@ Used by `linear.py`.
 """
 
 import numpy as np
-from scipy import sparse
 
 from ...score_models import Network
+from .._strengths import has_few_entries
 from .cross_validation import GivenScores, calibrated_losses
 from .descriptions import auto_descriptions, new_forest
 from .epochs import AdamTraining
@@ -37,7 +37,7 @@ def best_solver(linear):
     linear : LBFGSCrossValidation
         With the held-out scores of all folds.
     """
-    if sparse.issparse(linear.X.values):
+    if has_few_entries(linear.X.values):
         return linear
     losses = [calibrated_losses(linear.inference, *held_out[:2]) for held_out in linear.held_out_folds()]
     sizes = (*linear.X.values.shape, linear.task.n_outputs)
