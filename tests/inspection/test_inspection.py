@@ -233,7 +233,7 @@ HIERARCHY = Hierarchy.from_edges([("jazz", "music"), ("live", "music")])
         {"decision": "map", "constraints": [Implies("jazz", "music"), AtMost(2)]},
         {"constraints": HIERARCHY},
         {"label_graph": "full", "max_iter": 20},
-        {"score_model": Network((5,)), "max_iter": 20},
+        {"score_model": Network((5,), dropout=0.0, batch_size=64), "max_iter": 20},
     ],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:the labels of")
