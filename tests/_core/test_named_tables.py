@@ -225,7 +225,7 @@ def test_sample_weights_follow_the_index_of_samples(rows):
         (StructuredSparseMAPClassifier(**few), y),
         (StructuredGroupLasso(alpha=0.05, loss="crf"), y),
         (GroupLassoPerceptron(random_state=0, budget=2), y),
-        (MultilabelLPSparseMAP(loss="logistic", **few), sets),
+        (MultilabelLPSparseMAP(score_model="linear", loss="logistic", **few), sets),
         (DecisionFocusedRegressor(Subset(1, 1), max_iter=5), values),
     ):
         expected = clone(model).fit(X, target, sample_weight=weights.to_numpy())

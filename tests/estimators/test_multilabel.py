@@ -948,7 +948,8 @@ def test_a_sample_far_from_the_others():
     rng = np.random.default_rng(4)
     X, Y = rng.normal(size=(40, 3)), rng.random((40, 4)) < 0.4
     with pytest.warns(UserWarning, match="left out"), pytest.warns(ConvergenceWarning):
-        model = MultilabelLPSparseMAP(constraints=[Implies(1, 0), AtMost([0, 2, 3], 2)], max_iter=3).fit(X, Y)
+        rules = [Implies(1, 0), AtMost([0, 2, 3], 2)]
+        model = MultilabelLPSparseMAP(constraints=rules, score_model="linear", max_iter=3).fit(X, Y)
     sets = ConformalStructures(model, confidence_level=0.5).conformalize(X, Y)
     X[5] = 1e18
     for act in (model.predict_marginals, sets.predict_set):

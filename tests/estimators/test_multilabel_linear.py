@@ -68,7 +68,7 @@ def test_the_minimum_is_that_of_a_slow_twin(loss, constraints):
 def test_a_temperature_is_a_scale_of_the_penalty(data, loss):
     X, Y = data
     coef, intercept = naive_linear(X[:40], Y[:40], np.ones(40), 0.05, loss, 0.5)
-    model = MultilabelLPSparseMAP(loss=loss, alpha=0.05 * 0.5, tol=1e-7).fit(X[:40], Y[:40])
+    model = MultilabelLPSparseMAP(score_model="linear", loss=loss, alpha=0.05 * 0.5, tol=1e-7).fit(X[:40], Y[:40])
     assert_allclose(0.5 * model.coefs_[0], coef, atol=5e-6)
     assert_allclose(0.5 * model.intercepts_[0], intercept, atol=5e-6)
 
@@ -104,7 +104,7 @@ def test_weights_are_repetitions_if_the_strength_is_given(data):
     X, Y = data
     counts = np.random.default_rng(0).integers(0, 4, len(Y))
     rows = np.repeat(np.arange(len(Y)), counts)
-    model = MultilabelLPSparseMAP(alpha=0.1, tol=1e-7)
+    model = MultilabelLPSparseMAP(score_model="linear", alpha=0.1, tol=1e-7)
     weighted = clone(model).fit(X, Y, sample_weight=counts)
     assert_allclose(weighted.coefs_[0], clone(model).fit(X[rows], Y[rows]).coefs_[0], atol=1e-6)
     without = clone(model).fit(X[counts > 0], Y[counts > 0], sample_weight=counts[counts > 0])
@@ -137,7 +137,7 @@ def test_strengths_are_tried_until_the_loss_no_longer_falls(data, losses, chosen
     left = iter([*losses, 0.0])
     monkeypatch.setattr(Calibration, "losses", lambda *_: np.array([next(left)]))
     X, Y = data
-    model = MultilabelLPSparseMAP(max_iter=2, threshold=0.4, decision="threshold")
+    model = MultilabelLPSparseMAP(score_model="linear", max_iter=2, threshold=0.4, decision="threshold")
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit(X, Y)
     # A weaker strength has to lower the loss by a thousandth. The choice is the vertex of a parabola.
@@ -532,7 +532,7 @@ def test_features_of_networks_and_of_single_labels_are_selected_too():
     expected = [sum(first[j, k] * last[k, c] for k in range(8) for c in range(2)) for j in range(6)]
     assert_allclose(model.feature_importances_, expected)
     assert not hasattr(model, "coef_")
-    with pytest.raises(AttributeError, match="coef_ is for linear scores, and this model has hidden layers"):
+    with pytest.raises(AttributeError, match="coef_ is for linear scores, and this model has score_model_=Network"):
         model.coef_  # noqa: B018
     for selector in (
         SelectFromModel(model, prefit=True, max_features=2, threshold=-np.inf),

@@ -325,9 +325,9 @@ def test_unknown_labels_are_free(data):
     # Without rules: what a sample says nothing of changes nothing.
     twice, left = np.concatenate([X, X]), np.concatenate([Y, np.full(Y.shape, np.nan)])
     left[:, 0] = np.concatenate([Y[:, 0], Y[:, 0]])
-    model = MultilabelLPSparseMAP(alpha=0.1, tol=1e-7).fit(twice, pd.DataFrame(left, columns=list("abcde")))
+    model = MultilabelLPSparseMAP(score_model="linear", alpha=0.1, tol=1e-7).fit(twice, pd.DataFrame(left, columns=list("abcde")))
     assert model.classes_.tolist() == list("abcde")
-    whole = MultilabelLPSparseMAP(alpha=0.2, tol=1e-7).fit(X, Y)
+    whole = MultilabelLPSparseMAP(score_model="linear", alpha=0.2, tol=1e-7).fit(X, Y)
     assert_allclose(model.coefs_[0][:, 1:], whole.coefs_[0][:, 1:], atol=1e-5)
     for params in ({"loss": "hinge"}, {"label_graph": "full"}, {"constraints": AtMost(4)}):
         with pytest.raises(ValueError, match="y has NaN for labels that are unknown; these need"):
@@ -354,10 +354,10 @@ def test_unknown_labels_keep_to_the_rules_and_to_what_was_seen():
     Y[:5] = [0, 1, 0]
     Y[5:8] = [0, np.nan, 1]
     Y[8:12] = [np.nan, np.nan, 1]
-    model = MultilabelLPSparseMAP(constraints=deep).fit(X, Y)
+    model = MultilabelLPSparseMAP(constraints=deep, score_model="linear").fit(X, Y)
     closed = deep.close(Y)
     assert closed[0].tolist() == [1, 1, 0] and closed[5].tolist() == closed[8].tolist() == [1, 1, 1]
-    same = MultilabelLPSparseMAP(constraints=deep).fit(X, closed)
+    same = MultilabelLPSparseMAP(constraints=deep, score_model="linear").fit(X, closed)
     assert model.n_violations_ == 0 and model.score(X, Y) == model.score(X, closed)
     assert_allclose(model.coefs_[0], same.coefs_[0], atol=1e-6)
     # Other rules are not closed.

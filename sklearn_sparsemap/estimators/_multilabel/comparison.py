@@ -81,6 +81,8 @@ def _forest_loss(linear):
     rates = (known * task.gold).sum(axis=0) / np.maximum(known.sum(axis=0), np.finfo(float).tiny)
     # Unknown labels count as their frequency.
     targets = task.gold.astype(np.float64) if task.known is None else np.where(task.known, task.gold, rates)
+    # A forest takes a single label as a vector.
+    targets = targets[:, 0] if targets.shape[1] == 1 else targets
     forest = new_forest(len(train), linear.X.values.shape[1]).fit(linear.X.values[train], targets, task.weights)
     scores = forest.predict(linear.X.values[held]).reshape(len(held), -1)
     pooled = linear.inference.evidence(GivenScores(np.zeros(task.n_additional)), scores)
