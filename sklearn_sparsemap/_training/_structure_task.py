@@ -13,7 +13,7 @@ from numba import types
 
 from .._core.errors import SampleError
 from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, by_address, copy_into, entry, readonly
-from .._core.offsets import offsets, ragged_indices, split_flat
+from .._core.offsets import offsets, padded_rows, ragged_indices, split_flat
 from .._core.ragged import RaggedArray
 from .._core.threads import cut_evenly, over_ranges
 from .._numerics.competence import READY, SOLVERS
@@ -231,7 +231,7 @@ class StructureTask(Task):
             except ValueError as error:
                 raise SampleError("X", i, f": {error}") from error
         which, shapes, dims, sizes = which.ravel(), *zip(*layouts)
-        dims, sizes = (readonly(np.array(a, np.int64)[which], np.int64) for a in (dims, sizes))
+        dims, sizes = (readonly(padded_rows(a)[which], np.int64) for a in (dims, sizes))
         return dims, sizes, [shapes[k] for k in which.tolist()]
 
     def learn(self, gold, weights, loss, temperature=1.0, cost=None):

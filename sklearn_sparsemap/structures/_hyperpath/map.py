@@ -24,8 +24,9 @@ def begins_of(dims):
 
 @kernel
 def arcs_of(dims):
-    """Return the hyperarcs, one a row."""
-    return dims[N_HEAD + dims[1] + 1 :].reshape((-1, 4))
+    """Return the hyperarcs, one a row. Behind them `dims` may be padded, to the width of those of larger problems."""
+    first = N_HEAD + dims[1] + 1
+    return dims[first : first + 4 * dims[first - 1]].reshape((-1, 4))
 
 
 @kernel
