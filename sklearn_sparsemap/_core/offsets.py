@@ -41,7 +41,5 @@ def split_flat(flat, shapes):
 
 def padded_rows(rows):
     """Return sequences of ints as the rows of an int64 array; shorter ones end with zeros."""
-    longest = max(map(len, rows), default=0)
-    if all(len(row) == longest for row in rows):
-        return np.array(rows, np.int64)
+    longest = max(map(len, rows))
     return np.array([(*row, *[0] * (longest - len(row))) for row in rows], np.int64)

@@ -231,7 +231,9 @@ class StructureTask(Task):
             except ValueError as error:
                 raise SampleError("X", i, f": {error}") from error
         which, shapes, dims, sizes = which.ravel(), *zip(*layouts)
-        dims, sizes = (readonly(padded_rows(a)[which], np.int64) for a in (dims, sizes))
+        if len(set(map(len, dims))) > 1:
+            dims = padded_rows(dims)
+        dims, sizes = (readonly(np.array(a, np.int64)[which], np.int64) for a in (dims, sizes))
         return dims, sizes, [shapes[k] for k in which.tolist()]
 
     def learn(self, gold, weights, loss, temperature=1.0, cost=None):

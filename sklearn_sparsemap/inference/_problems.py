@@ -56,6 +56,8 @@ def problems_of(problem_shapes, shape_ids, scores, additional, stop):
     stop : int array of shape (n_problems,)
     """
     shapes, given, dims, sizes = zip(*problem_shapes)
+    if len(set(map(len, dims))) > 1:
+        dims = padded_rows(dims)
     n_additional = np.array([sum(map(prod, own.values())) for own in given])
     return Problems(
         readonly(scores),
@@ -63,7 +65,7 @@ def problems_of(problem_shapes, shape_ids, scores, additional, stop):
         readonly(additional),
         readonly(stop - n_additional[shape_ids], np.int64),
         readonly(stop, np.int64),
-        readonly(padded_rows(dims)[shape_ids], np.int64),
+        readonly(np.array(dims)[shape_ids], np.int64),
         readonly(np.array(sizes)[shape_ids], np.int64),
     )
 

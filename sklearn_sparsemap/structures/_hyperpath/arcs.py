@@ -11,7 +11,7 @@ from .._path.arcs import topological_order
 from .map import SLOT, TAIL
 
 
-class Layout(NamedTuple):
+class UsableArcs(NamedTuple):
     """The usable part of a hypergraph.
 
     Attributes
@@ -41,7 +41,7 @@ class Layout(NamedTuple):
 
 
 def usable_arcs(heads, tails, target):
-    """Return the `Layout` of a hypergraph.
+    """Return the `UsableArcs` of a hypergraph.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def usable_arcs(heads, tails, target):
         for arc in arcs
     ]
     begins = np.cumsum([0, *map(len, own_arcs)])
-    return Layout(np.array(rows, np.int64), begins, max(slots) + 1, fewest[0] == most[0], nodes)
+    return UsableArcs(np.array(rows, np.int64), begins, max(slots) + 1, fewest[0] == most[0], nodes)
 
 
 def _refuse_repeats(own_arcs, tails_of, nodes):

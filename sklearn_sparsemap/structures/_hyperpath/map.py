@@ -1,7 +1,7 @@
 """The best derivation of the target of a hypergraph, and the sums over the derivations of each node.
 
 `dims` holds the numbers of hyperarcs, of nodes and of slots, then the number of the first hyperarc into each node, and
-then the hyperarcs, four numbers each; see `Layout` in `arcs.py`. Tables of values have an entry more than there are
+then the hyperarcs, four numbers each; see `UsableArcs` in `arcs.py`. Tables of values have an entry more than there are
 nodes: the value 0 of the tails that are given.
 
 Used by `arcs.py`, `entering.py`, `gibbs.py`, `structure.py` and `tensors.py`.

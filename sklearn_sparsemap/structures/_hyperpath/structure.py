@@ -141,7 +141,7 @@ class Hyperpath(Structure):
         return None if self._by_shape else _solver_in_tensors.__get__(self)
 
     def _layout(self, n_arcs):
-        """Return the `Layout` of the hypergraph with this number of hyperarcs, and its `dims`."""
+        """Return the `UsableArcs` of the hypergraph with this number of hyperarcs, and its `dims`."""
         found = self._layouts.get(n_arcs)
         if found is None:
             heads, tails = self._arrays(n_arcs)
