@@ -76,7 +76,8 @@ def usable_arcs(heads, tails, target):
     is_path = all(len(own) < 2 for own in tails_of.values())
     if not is_path:
         _refuse_repeats(own_arcs, tails_of, nodes)
-    fewest, most = [0] * len(nodes), [0] * len(nodes)
+    fewest = [0] * len(nodes)
+    most = [0] * len(nodes)
     depth = [0] * len(nodes)
     for place in range(len(nodes) - 1, -1, -1):
         fewest[place] = 1 + min(sum(fewest[tail] for tail in tails_of[arc]) for arc in own_arcs[place])

@@ -178,7 +178,8 @@ class Hyperpath(Structure):
         layout, _ = self._layout(n)
         used = as_bools(structure, n, f"a derivation is {n} bools, or 0 and 1, one for each hyperarc")
         chosen = used[layout.arcs[:, PART]]
-        arcs, heads = layout.arcs[chosen], layout.heads()[chosen]
+        arcs = layout.arcs[chosen]
+        heads = layout.heads()[chosen]
         tails = arcs[:, TAIL:SLOT]
         # A derivation has one hyperarc for the target and for each tail, and no other ones.
         needed = np.sort(np.append(tails[tails < len(layout.nodes)], 0))
