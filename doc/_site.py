@@ -271,7 +271,7 @@ SECTIONS = ["../examples/learning", "../examples/label_sets", "../examples/infer
 # The order within a section: the easiest first.
 EXAMPLES = [
     *("plot_quickstart.py", "plot_parses.py", "plot_jigsaw.py", "plot_segments.py", "plot_recording.py"),
-    *("plot_sensor_trees.py", "plot_ranking.py"),
+    *("plot_sensor_trees.py", "plot_letters_network.py", "plot_forest_rules.py", "plot_ranking.py"),
     *("plot_predict_then_optimise.py", "plot_restored_picture.py", "plot_conformal_words.py", "plot_dag_orderings.py"),
     *("plot_multilabel.py", "plot_digit_attributes.py"),
     *("plot_alignment.py", "plot_solvers.py"),

@@ -36,7 +36,7 @@ rng = np.random.default_rng(0)
 
 
 def simulate(n_days):
-    """Return what is measured in each hour of some days, and the hours in which the pump runs."""
+    """Return the measurements of some days, and the hours in which the pump runs."""
     X = rng.uniform(-1.0, 1.0, size=(n_days, N_HOURS, len(NAMES)))
     price, dryness, sun, wind = np.moveaxis(X, -1, 0)
     scores = -price * dryness - sun * wind + 0.05 * rng.normal(size=price.shape)

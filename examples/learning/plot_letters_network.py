@@ -31,7 +31,7 @@ def draw_strips(n, chosen):
     X, y = [], []
     for _ in range(n):
         characters = (rng.integers(10) + np.cumsum(rng.integers(0, 2, size=6))) % 10
-        rows = [rng.choice(chosen[labels[chosen] == character]) for character in characters]
+        rows = [rng.choice(chosen[labels[chosen] == own]) for own in characters]
         strip = images[rows] / 16.0
         strip = 1.0 - strip if rng.random() < 0.5 else strip
         X.append(strip + 0.3 * rng.normal(size=strip.shape))
@@ -49,19 +49,20 @@ X_test, y_test = draw_strips(300, order[900:])
 # Both help, and each helps the other.
 
 network = Network(hidden_layer_sizes=(128,))
+options = {"score_model": network, "random_state": 0}
 models = {
     "linear, characters alone": StructuredSparseMAPClassifier("auto"),
     "linear, chain": StructuredSparseMAPClassifier("chain"),
-    "network, characters alone": StructuredSparseMAPClassifier("auto", score_model=network, random_state=0),
-    "network, chain": StructuredSparseMAPClassifier("chain", score_model=network, random_state=0),
+    "network, characters alone": StructuredSparseMAPClassifier("auto", **options),
+    "network, chain": StructuredSparseMAPClassifier("chain", **options),
 }
-accuracy = {}
 for name, model in models.items():
     if model.structure == "chain":
-        accuracy[name] = model.fit(X, y).score(X_test, y_test)
+        accuracy = model.fit(X, y).score(X_test, y_test)
     else:
-        accuracy[name] = model.fit(np.vstack(X), np.concatenate(y)).score(np.vstack(X_test), np.concatenate(y_test))
-    print(f"{name:26}{accuracy[name]:.1%}")
+        model.fit(np.vstack(X), np.concatenate(y))
+        accuracy = model.score(np.vstack(X_test), np.concatenate(y_test))
+    print(f"{name:26}{accuracy:.1%}")
 
 # %%
 # The network stops when its loss hardly falls. Everything else works as with linear scores: probabilities, known
@@ -72,7 +73,8 @@ print("epochs:", best.n_iter_, "  scores of", best.score_model_)
 marginals = best.predict_marginals(X_test[:1])[0]
 print("probabilities of the first character:", np.round(marginals[0], 2).tolist())
 known = [[None, None, y_test[0][2], None, None, None]]
-print("with its third character known:", best.predict(X_test[:1], known=known)[0].tolist())
+(completed,) = best.predict(X_test[:1], known=known)
+print("with its third character known:", completed.tolist())
 
 # %%
 # Some strips with their readings, and the learned transitions.
@@ -84,9 +86,11 @@ read = best.predict(X_test[:4])
 for row, strip, own, gold in zip(axes, X_test, read, y_test):
     for ax, image, character, true in zip(row, strip, own, gold):
         ax.imshow(image.reshape(8, 8), cmap="gray_r", vmin=0.0, vmax=1.0)
-        ax.set_title(str(character), color="black" if character == true else "tab:red", fontsize=9, pad=2)
+        color = "black" if character == true else "tab:red"
+        ax.set_title(str(character), color=color, fontsize=9, pad=2)
         ax.axis("off")
 ax = table.subplots()
 ax.imshow(best.transitions_, cmap="RdBu_r", vmin=-3.0, vmax=3.0)
-ax.set(title="transitions", xlabel="next character", ylabel="character", xticks=range(10), yticks=range(10))
+ax.set(title="transitions", xlabel="next character", ylabel="character")
+ax.set(xticks=range(10), yticks=range(10))
 plt.show()

@@ -34,7 +34,7 @@ rng = np.random.default_rng(0)
 
 
 def shift(n_minutes=120):
-    """Return the measurements of a shift, and the state of the machine in each minute."""
+    """Return the measurements of a shift, and the state in each minute."""
     states = []
     state = "idle"
     while len(states) < n_minutes:

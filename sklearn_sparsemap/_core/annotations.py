@@ -7,23 +7,35 @@ Used by `conformal`, `datasets`, `distributed`, `estimators`, `factors`, `featur
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 LossName = Literal["sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"]
+StructureName = Literal["auto", "chain", "tree", "matching"]
+ScoreModelName = Literal["linear", "network", "trees", "auto"]
+
+
+class HasFit(Protocol):
+    """An estimator of scikit-learn."""
+
+    def fit(self, X: Any, y: Any) -> Any: ...
+
 
 __all__ = [
     "Any",
     "ArrayLike",
     "Callable",
     "DTypeLike",
+    "HasFit",
     "Iterable",
     "Iterator",
     "LossName",
     "Mapping",
     "NDArray",
     "PathLike",
+    "ScoreModelName",
     "Self",
     "Sequence",
+    "StructureName",
 ]

@@ -5,7 +5,7 @@ Used by `_sampling.py`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from .._core.annotations import Any, NDArray, Sequence
 from .._core.offsets import offsets
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     # A list of arrays, or of graphs, is many samples.
     Many = list[NDArray[Any]] | RaggedArray
+    SolverName = Literal["auto", "active_set", "facets", "flow", "cg", "away_step", "pairwise"]
 
 # For type checkers, an array or nested lists of numbers are one sample. To get the type of a batch, pass a list of
 # arrays.
@@ -109,7 +110,7 @@ def sparsemap(
     structure: Structure,
     scores: Many,
     *,
-    solver: str = "auto",
+    solver: SolverName = "auto",
     tol: float = 1e-9,
     max_iter: int | None = None,
     n_jobs: int | None = None,
@@ -120,7 +121,7 @@ def sparsemap(
     structure: Structure,
     scores: Any,
     *,
-    solver: str = "auto",
+    solver: SolverName = "auto",
     tol: float = 1e-9,
     max_iter: int | None = None,
     n_jobs: int | None = None,
@@ -130,7 +131,7 @@ def sparsemap(
     structure: Structure,
     scores: Any,
     *,
-    solver: str = "auto",
+    solver: SolverName = "auto",
     tol: float = 1e-9,
     max_iter: int | None = None,
     n_jobs: int | None = None,

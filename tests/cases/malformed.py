@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 from scipy import sparse
+from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import MaxAbsScaler
 
 from sklearn_sparsemap import (
@@ -31,7 +32,7 @@ from sklearn_sparsemap import (
 from sklearn_sparsemap.datasets import load_partition, save_partition
 from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.factors import FactorGraph, Pair, StructureFactor, Xor
-from sklearn_sparsemap.features import InformationGainSelector, OnRows, RowUnion
+from sklearn_sparsemap.features import InformationGainSelector, OnRows, OutOfFoldScores, RowUnion
 from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.metrics import example_f1_score
 from sklearn_sparsemap.penalties import GroupLasso, GroupOrder, Groups, as_groups
@@ -234,6 +235,7 @@ def run_structured(cases):
         "graphs": (StructuredSparseMAPClassifier(graph_of, max_iter=2), GRAPH_Y),
         "selector": (InformationGainSelector(), CHAIN_Y),
         "rows": (OnRows(MaxAbsScaler()), None),
+        "scores": (OutOfFoldScores(LogisticRegression()), CHAIN_Y),
         "union": (RowUnion([("a", "passthrough"), ("b", OnRows(MaxAbsScaler()))]), None),
         "pipeline": (
             make_structured_pipeline(OnRows(MaxAbsScaler()), StructuredSparseMAPClassifier("chain", max_iter=2)),

@@ -1,6 +1,7 @@
 """Score models of label sets: linear scores, networks, trees and classifiers, and the choice of score_model="auto"."""
 
 import pickle
+import re
 import warnings
 from functools import cache
 
@@ -17,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-from sklearn_sparsemap import MultilabelLPSparseMAP
+from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier
 from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.factors import AtMost, Hierarchy, Implies
 from sklearn_sparsemap.score_models import Network, Trees
@@ -409,6 +410,30 @@ def test_trees_of_each_output_change_no_other_output():
         for k in range(3):
             own = MultilabelLPSparseMAP(score_model=alone, random_state=0).fit(X, Y[:, [k]], classes=["a"])
             assert_allclose(scores[:, k], own.decision_function(X)[:, 0], rtol=0, atol=1e-12)
+
+
+# -- Units of features ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MultilabelLPSparseMAP(score_model="linear", max_iter=1),
+        StructuredSparseMAPClassifier(max_iter=1, solver="lbfgs"),
+    ],
+)
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_the_warning_of_no_convergence_names_columns_of_other_scales(model, form):
+    X, Y = make("linear")
+    X = X * [1.0, 2e5, 1e-3, 0.0]
+    y = Y if isinstance(model, MultilabelLPSparseMAP) else Y[:, 0]
+    scaler = r"StandardScaler\(\)" if form is np.asarray else r"StandardScaler\(with_mean=False\)"
+    low, high = (f"{np.abs(X[:, k]).max():.3g}" for k in (2, 1))
+    wanted = re.escape(f"largest absolute value is {low} in column 2 of X, and {high} in column 1; ") + f".*{scaler}"
+    with pytest.warns(ConvergenceWarning, match=wanted):
+        clone(model).fit(form(X), y)
+    with pytest.warns(ConvergenceWarning, match="raise alpha or scale the features$"):
+        clone(model).fit(form(X[:, :1]), y)
 
 
 # -- Earlier versions -------------------------------------------------------------------------------------------------

@@ -248,12 +248,18 @@ result = sparsemap(LinearChain(), np.eye(2), transitions=np.eye(2))
 result.vjp(np.eye(2))["scores"].round(2)
 n_results: int = len(sparsemap(LinearChain(), [np.eye(2), np.eye(3)]))
 path, value = map_inference(LinearChain(), np.eye(2))
+labels: list[int] = map_inference(LinearChain(), np.eye(2)).structure.tolist()
+StructuredSparseMAPClassifier("chain", score_model=Network((3,)))
+StructuredSparseMAPClassifier(LinearChain(), score_model=model)
 log_partition: float = marginal_inference(LinearChain(), np.eye(2)).log_partition
 n_iter: int = model.n_iter_
 """
 WRONG_LINES = [
     'StructuredSparseMAPClassifier(loss="hing")',
     "StructuredSparseMAPClassifier(n_jobs=2.5)",
+    'StructuredSparseMAPClassifier("chian")',
+    'StructuredSparseMAPClassifier("chain", score_model="nets")',
+    'sparsemap(LinearChain(), np.eye(2), solver="fast")',
     "sparsemap(LinearChain, np.eye(2))",
     "Budget(u, 1.5)",
     'MultilabelLPSparseMAP(decision="best")',

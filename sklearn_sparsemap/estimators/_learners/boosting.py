@@ -328,7 +328,7 @@ def scores_without_features(task, alpha, n_jobs):
     return learner.model()
 
 
-class Rounds(NamedTuple):
+class ChosenRounds(NamedTuple):
     """The number of rounds with the lowest loss of held-out samples.
 
     Attributes
@@ -380,7 +380,7 @@ class HeldOutRounds:
 
         Returns
         -------
-        rounds : Rounds
+        rounds : ChosenRounds
         """
         patience = int(np.clip(_PATIENCE / self.trees.learning_rate, *_PATIENCE_BOUNDS))
         scores = [
@@ -413,7 +413,7 @@ class HeldOutRounds:
         return float(total / self._total)
 
     def _found(self, losses, scores):
-        return Rounds(len(losses) - 1, losses, scores, [booster.additional for booster in self.boosters])
+        return ChosenRounds(len(losses) - 1, losses, scores, [booster.additional for booster in self.boosters])
 
 
 def folds_of_samples(weights, rng):

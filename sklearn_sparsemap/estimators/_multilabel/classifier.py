@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
-from ..._core.annotations import Any, ArrayLike, Mapping, NDArray, Self, Sequence
+from ..._core.annotations import Any, ArrayLike, HasFit, Mapping, NDArray, ScoreModelName, Self, Sequence
 from ..._core.indicators import label_sets, names_in, read_known
 from ..._core.tables import by_samples
 from ..._core.validation import (
@@ -29,7 +29,7 @@ from ..._core.validation import (
 from ..._training._label_task import LabelTask
 from ..._training._minibatch import MinibatchOptimizer
 from ...losses._labels import LABEL_LOSSES
-from ...score_models import Network
+from ...score_models import Network, Trees
 from .._failures import in_turn, restore_on_error
 from .._learners.epochs import partial_fit_minibatch
 from .._learners.held_out import check_validation
@@ -303,7 +303,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self,
         label_graph: Literal["full", "tree"] | ArrayLike | None = None,
         constraints: Sequence[LabelConstraint] | LabelConstraint | None = None,
-        score_model: Any = "auto",
+        score_model: ScoreModelName | Network | Trees | HasFit = "auto",
         loss: Literal["sparsemap", "hinge", "logistic"] = "sparsemap",
         alpha: float | Literal["auto"] = "auto",
         edge_alpha: float = 1e-3,

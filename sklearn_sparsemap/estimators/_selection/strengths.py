@@ -14,7 +14,7 @@ from sklearn.metrics import check_scoring
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import StrOptions
 
-from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self
+from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self, StructureName
 from ..._core.tables import by_samples
 from ..._core.validation import FRACTION, POSITIVE_INT, check_numbers, check_positive
 from ...structures import Structure
@@ -226,7 +226,7 @@ debias, n_jobs
 
     def __init__(
         self,
-        structure: str | Structure | Callable[[Any], Any] = "auto",
+        structure: StructureName | Structure | Callable[[Any], Any] = "auto",
         loss: LossName = "sparsemap",
         cost: ArrayLike | None = None,
         groups: Any = None,

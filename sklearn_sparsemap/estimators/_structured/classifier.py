@@ -10,7 +10,19 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
-from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self, Sequence
+from ..._core.annotations import (
+    Any,
+    ArrayLike,
+    Callable,
+    HasFit,
+    LossName,
+    Mapping,
+    NDArray,
+    ScoreModelName,
+    Self,
+    Sequence,
+    StructureName,
+)
 from ..._core.errors import naming
 from ..._core.moments import whole
 from ..._core.validation import (
@@ -53,6 +65,7 @@ from .targets import resolve_structure, targets_of
 
 if TYPE_CHECKING:
     from ...factors import FactorGraph
+    from ...score_models import Network, Trees
 
     SolverName = Literal["auto", "lbfgs", "adagrad", "mira"]
 
@@ -382,7 +395,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     def __init__(
         self,
-        structure: str | Structure | FactorGraph | Callable[[Any], FactorGraph] = "auto",
+        structure: StructureName | Structure | FactorGraph | Callable[[Any], FactorGraph] = "auto",
         loss: LossName = "sparsemap",
         cost: ArrayLike | None = None,
         temperature: float = 1.0,
@@ -406,7 +419,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         constraints: Literal["bio", "bioes", "bilou", "iob1", "iob2", "ioe1", "ioe2"]
         | Sequence[tuple[Any, Any]]
         | None = None,
-        score_model: Any = "linear",
+        score_model: ScoreModelName | Network | Trees | HasFit = "linear",
     ) -> None:
         self.structure = structure
         self.loss = loss
@@ -484,7 +497,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         else:
             model = zero_weights(task, X.values, self.solver)
         self._begin(structure, classes)
-        if self._compares_score_models and isinstance(model, LinearModel):
+        if self.score_model == "auto" and isinstance(model, LinearModel):
             self._chosen = choose_score_model(self, task, X, gold)
         self._set_strength(task, X, gold)
         task.weights = relative(task.weights)
@@ -499,14 +512,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         monitor.end()
         return self
 
-    @property
-    def _compares_score_models(self):
-        return isinstance(self.score_model, str) and self.score_model == "auto"
-
     def _description(self):
         """Return the description of the score model; None for linear scores. It alone chooses the kind of model."""
         # Streams of "auto" begin with linear scores.
-        given = vars(self).get("_chosen", "linear") if self._compares_score_models else self.score_model
+        given = vars(self).get("_chosen", "linear") if self.score_model == "auto" else self.score_model
         return None if isinstance(given, str) and given == "linear" else description_of(given)
 
     def _check_score_model(self, purpose):
@@ -688,7 +697,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             raise ValueError(f"loss={self.loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
         if self.solver == "mira" and self.loss != "hinge":
             raise ValueError(f"solver='mira' is for loss='hinge'; got loss={self.loss!r}")
-        if not self._compares_score_models and self._description() is not None:
+        if self.score_model != "auto" and self._description() is not None:
             check_no_linear_parameters(self)
         return structure
 

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self
+from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self, StructureName
 from ..._core.moments import whole
 from ..._core.ragged import RaggedArray
 from ..._core.validation import N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, check_parameters
@@ -240,7 +240,7 @@ default=None
 
     def __init__(
         self,
-        structure: str | Structure | Callable[[Any], Any] = "auto",
+        structure: StructureName | Structure | Callable[[Any], Any] = "auto",
         loss: LossName = "sparsemap",
         cost: ArrayLike | None = None,
         groups: Any = None,

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..._core.annotations import Any, ArrayLike, LossName, Mapping, NDArray, Self, Sequence
+from ..._core.annotations import Any, ArrayLike, LossName, Mapping, NDArray, Self, Sequence, StructureName
 from ..._core.moments import at_rest
 from ..._core.ragged import RaggedArray
 from ..._core.validation import (
@@ -293,7 +293,7 @@ default=None
 
     def __init__(
         self,
-        structure: str | Structure = "auto",
+        structure: StructureName | Structure = "auto",
         loss: LossName = "perceptron",
         cost: ArrayLike | None = None,
         groups: Any = None,

@@ -3,7 +3,7 @@
 Used by `_layers`, `_training`, `estimators`, `inference`, `losses`, `n_best.py` and `problems.py`.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,11 +59,11 @@ class GraphMAPResult(NamedTuple):
         The solution of the linear relaxation.
     """
 
-    structure: object
+    structure: Any
     value: float
     integral: bool
     bound: float
-    marginals: object
+    marginals: Any
 
 
 class Assignments(NamedTuple):

@@ -44,7 +44,7 @@ class MAPResult(NamedTuple):
     (1, 1.0)
     """
 
-    structure: object
+    structure: Any
     value: float
 
 

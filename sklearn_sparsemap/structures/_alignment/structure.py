@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray
@@ -69,7 +71,7 @@ class Alignment(Structure):
     marginal_oracle = alignment_marginals
     strict_encode = True
 
-    def __init__(self, mode: str = "warping") -> None:
+    def __init__(self, mode: Literal["warping", "global", "local"] = "warping") -> None:
         check_choice("mode", mode, _MODES)
         self.mode = mode
 
