@@ -8,6 +8,7 @@ import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Callable, Mapping, NDArray, Sequence
 from ..._core.keys import as_key
+from ..._core.tables import refuse_names
 from .._base import InEstimators, Structure, as_bools, as_parts, solver_in_tensors
 from .arcs import reaches, usable_arcs
 from .entering import ways_of_hyperpath
@@ -256,6 +257,8 @@ class Hyperpath(Structure):
 
 def _checked(heads, tails):
     """Return heads and tails as int arrays; raise ValueError if they are no hyperarcs."""
+    for name, array in (("heads", heads), ("tails", tails)):
+        refuse_names(array, name)
     given = np.asarray(heads)
     if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
         raise ValueError(
