@@ -24,6 +24,7 @@ from sklearn_sparsemap import (
     n_best,
     sparsemap,
 )
+from sklearn_sparsemap.factors import Budget, FactorGraph, StructureFactor
 from sklearn_sparsemap.structures import Hyperpath, Path, Segmentation
 
 BRACKETS = Hyperpath(*bracketings(4)[:2])
@@ -197,6 +198,21 @@ def test_samples_have_the_frequencies_of_gibbs():
     np.testing.assert_allclose(np.mean(drawn, axis=0), marginal_inference(BRACKETS, scores).marginals, atol=0.02)
     everything = enumerate_derivations(scores, BRACKETS.heads.tolist(), BRACKETS.tails.tolist())
     assert {tuple(own) for own in drawn} == {own for own, total in zip(*everything[::2]) if total > -np.inf}
+
+
+def test_a_budget_holds_over_a_derivation():
+    rng, n_changed = np.random.default_rng(10), 0
+    derivations = [np.array(own) for own in enumerate_derivations(np.zeros(10), *bracketings(4)[:2])[0]]
+    for _ in range(20):
+        scores, tolls = rng.normal(size=10), rng.integers(0, 2, 10)
+        limit = int(np.median([tolls @ own for own in derivations]))
+        graph = FactorGraph()
+        u = graph.variables(10)
+        graph.add(StructureFactor(BRACKETS, u), Budget([u[k] for k in np.flatnonzero(tolls)], limit))
+        best = max(own @ scores for own in derivations if tolls @ own <= limit)
+        assert map_inference(graph, scores).value == pytest.approx(best)
+        n_changed += best < max(own @ scores for own in derivations) - 1e-9
+    assert n_changed > 3
 
 
 def test_known_hyperarcs_leave_the_derivations_that_agree():
