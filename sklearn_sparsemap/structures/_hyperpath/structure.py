@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral
 
 import numpy as np
@@ -139,7 +140,7 @@ class Hyperpath(Structure):
     @property
     def tensor_solver(self) -> Any:
         """Hypergraphs by shape are left to the compiled solver, because those of a padded batch differ."""
-        return None if self._by_shape else _solver_in_tensors.__get__(self)
+        return None if self._by_shape else partial(_solver_in_tensors, self)
 
     def _layout(self, n_arcs):
         """Return the `UsableArcs` of the hypergraph with this number of hyperarcs, and its `dims`."""
