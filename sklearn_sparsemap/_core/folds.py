@@ -25,20 +25,20 @@ def row_words(X):
     return (words_of_rows ^ (words_of_rows >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
 
 
-def folds_of_rows(row_ptr, words, gold, n_folds, weights=None):
+def folds_of_rows(row_ptr, X, gold, n_folds, weights=None):
     """Assign the rows of samples to folds, such that no sample is cut, and equal rows are in one fold.
 
     Samples with a common row belong together, and so on. If this would join more rows than a fold should have, because
     some rows occur in many samples, only samples that are equal in all rows belong together. Samples with rare labels
-    are spread over the folds. Given hashes, the folds do not depend on the order of the samples, and whole weights are
-    equivalent to repetitions.
+    are spread over the folds. If rows are numbers, folds do not depend on the order of the samples, and hardly on their
+    last digits, and whole weights are equivalent to repetitions.
 
     Parameters
     ----------
     row_ptr : int array of shape (n_samples + 1,)
         The beginnings of the samples' rows.
-    words : array of shape (n_rows,), default=None
-        Hashes of the rows, as from `row_words`. With None, samples do not belong together.
+    X : array or CSR of shape (n_rows, n_features), or None
+        Rows of numbers. With None, samples do not belong together.
     gold : array of shape (n_rows, n_outputs)
         Indicators of the labels of each row; NaN for unknown ones.
     n_folds : int
@@ -55,12 +55,14 @@ def folds_of_rows(row_ptr, words, gold, n_folds, weights=None):
     sample_of = np.repeat(np.arange(n_samples), np.diff(row_ptr))
     n_groups = n_samples
     group_of_sample = np.arange(n_samples)
-    words_of_samples = np.random.default_rng(_SEED).permutation(n_samples).astype(np.uint64)
-    if words is not None:
-        words_of_samples = _words_of_samples(row_ptr, sample_of, words)
+    places_of_samples = np.random.default_rng(_SEED).random(n_samples)
+    if X is not None:
+        words = row_words(X)
+        places_of_samples = _projections(X, sample_of, n_samples)
         n_groups, group_of_sample = _joined(sample_of, words, n_samples)
         largest = np.bincount(group_of_sample[sample_of], minlength=1).max()
         if largest > max(len(sample_of) / n_folds, np.diff(row_ptr).max(initial=0)):
+            words_of_samples = _words_of_samples(row_ptr, sample_of, words)
             groups, group_of_sample = np.unique(words_of_samples, return_inverse=True)
             n_groups = len(groups)
     group_of = group_of_sample[sample_of]
@@ -74,8 +76,8 @@ def folds_of_rows(row_ptr, words, gold, n_folds, weights=None):
     rarest = np.full(n_groups, gold.shape[1])
     np.minimum.at(rarest, group_of[rows], rank[labels])
     is_ignored = np.bincount(group_of, weights, n_groups) == 0.0
-    places = np.full(n_groups, np.iinfo(np.uint64).max)
-    np.minimum.at(places, group_of_sample, words_of_samples)
+    places = np.full(n_groups, np.inf)
+    np.minimum.at(places, group_of_sample, places_of_samples)
     order = np.lexsort((places, rarest, is_ignored))
     fold_of_group = np.empty(n_groups, np.int64)
     fold_of_group[order] = np.arange(n_groups) % n_folds
@@ -91,6 +93,14 @@ def _joined(sample_of, words, n_samples):
     _, found = connected_components(links.tocsr(), directed=False)
     groups, group_of_sample = np.unique(found[:n_samples], return_inverse=True)
     return len(groups), group_of_sample
+
+
+def _projections(X, sample_of, n_samples):
+    """Return the mean of a random projection of the rows of each sample."""
+    if not sparse.issparse(X):
+        X = np.nan_to_num(X.astype(np.float64, copy=False))
+    values = X @ np.random.default_rng(_SEED).normal(size=X.shape[1])
+    return np.bincount(sample_of, values, n_samples) / np.maximum(np.bincount(sample_of, minlength=n_samples), 1)
 
 
 def _words_of_samples(row_ptr, sample_of, words):

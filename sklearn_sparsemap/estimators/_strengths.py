@@ -21,6 +21,9 @@ _CLEAR_DECREASE = 0.01
 # Number of iterations over which `has_stalled` averages.
 _WINDOW = 3
 
+# Fraction of the entries of a dense matrix below which it counts as mostly zero.
+_FEW_ENTRIES = 0.1
+
 # Number of rows whose squares are computed at once.
 _ROWS = 2**17
 # Maximum number of columns whose means are stored if most columns may have no entry: 128 MiB.
@@ -80,6 +83,11 @@ def rows_per_column(X, weights):
     else:
         n_used = np.any(X, axis=0, where=counts[:, None]).sum()
     return float(weights.sum() / max(n_used, 1))
+
+
+def has_few_entries(X):
+    """Tell whether features are mostly zero, like those of words, for which linear scores are hard to beat."""
+    return sparse.issparse(X) or np.count_nonzero(X) < _FEW_ENTRIES * X.size
 
 
 def relative(weights):

@@ -233,13 +233,13 @@ HIERARCHY = Hierarchy.from_edges([("jazz", "music"), ("live", "music")])
         {"decision": "map", "constraints": [Implies("jazz", "music"), AtMost(2)]},
         {"constraints": HIERARCHY},
         {"label_graph": "full", "max_iter": 20},
-        {"score_model": Network((5,)), "max_iter": 20},
+        {"score_model": Network((5,), dropout=0.0, batch_size=64), "max_iter": 20},
     ],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:the labels of")
 def test_explanations_of_label_sets_add_up(options):
     X, y = make_sets()
-    model = with_columns(MultilabelLPSparseMAP(random_state=0, **options)).fit(X, y)
+    model = with_columns(MultilabelLPSparseMAP(random_state=0, **{"score_model": "linear", **options})).fit(X, y)
     last, names = model[-1], set(model[:-1].get_feature_names_out())
     classes, n_negative, seen = last.classes_.tolist(), 0, set()
     evidence = last._inference.evidence(last._learned.model, model[:-1].transform(X))
@@ -305,7 +305,7 @@ def test_names_of_columns_behind_a_column_transformer():
     X, y = make_sets()
     label = ["jazz" if "jazz" in own else "no" for own in y]
     names = ["standardscaler__tempo", "standardscaler__volume", "onehotencoder__place_a", "onehotencoder__place_b"]
-    sets = with_columns(MultilabelLPSparseMAP(random_state=0)).fit(X, y)
+    sets = with_columns(MultilabelLPSparseMAP(score_model="linear", random_state=0)).fit(X, y)
     search = GridSearchCV(sets, {"multilabellpsparsemap__alpha": [1e-3]}, cv=2).fit(X, y)
     for model in (sets, search):
         table = label_table(model, X.iloc[[3]], n_features=9)
@@ -319,7 +319,7 @@ def test_names_of_columns_behind_a_column_transformer():
         StructuredSparseMAPClassifier(),
         GroupLassoPerceptron(budget=2, random_state=0),
         StructuredGroupLasso(alpha=1e-3),
-        MultilabelLPSparseMAP(random_state=0),
+        MultilabelLPSparseMAP(score_model="linear", random_state=0),
     ):
         model = with_columns(last).fit(X, y if isinstance(last, MultilabelLPSparseMAP) else label)
         assert {*feature_table(model)["feature"]} <= set(names)
@@ -353,7 +353,9 @@ def test_one_text_in_any_container():
                 call(model, several)
     # A row of a table with one column of text is still a row.
     table = pd.DataFrame({"text": texts})
-    model = make_pipeline(make_column_transformer((TfidfVectorizer(), "text")), MultilabelLPSparseMAP(alpha=0.01))
+    model = make_pipeline(
+        make_column_transformer((TfidfVectorizer(), "text")), MultilabelLPSparseMAP(score_model="linear", alpha=0.01)
+    )
     model = model.fit(table, y)
     assert label_table(model, table.iloc[0]).tolist() == label_table(model, table[:1]).tolist()
     dicts = [dict.fromkeys(text.split(), 1) for text in texts]

@@ -9,7 +9,7 @@ Used by `estimators/_multilabel` and `estimators/_structured`.
 
 import numpy as np
 
-from ..._core.folds import folds_of_rows, row_words
+from ..._core.folds import folds_of_rows
 from ..._core.row_scores import RowEstimator, out_of_fold_scores
 from ..._training._bundle import minimize_bundle
 from ..._training._classifier_model import ClassifierModel, ScaleObjective
@@ -71,7 +71,7 @@ def fit_out_of_fold(classifier, estimator, task, X, rng):
         fitted = rows.fit(X.values, gold, weights)
         scores = fitted.scores(X.values)
     else:
-        folds = folds_of_rows(task.row_ptr, row_words(X.values), gold, _N_FOLDS, weights)
+        folds = folds_of_rows(task.row_ptr, X.values, gold, _N_FOLDS, weights)
         if not folds:
             raise ValueError(
                 f"score_model={classifier!r} needs at least two different samples, each of which is scored by a fit to "

@@ -45,11 +45,14 @@ class LBFGSCrossValidation(CrossValidation):
     ----------
     alpha : float
         Strength of the penalty, set by `cross_validate`.
+    n_products : int
+        Number of products of features and weights that cross-validation has computed.
     """
 
     def __init__(self, estimator, inference, X, task, compares=False):
         super().__init__(estimator, inference, X, task)
         self.compares = compares
+        self.n_products = 0
         self.tol = _LBFGS_TOL if estimator.tol is None else estimator.tol
         max_iter = _LBFGS_MAX_ITER if estimator.max_iter is None else estimator.max_iter
         self._new_learner = partial(LBFGSLearner, expand=_as_network, max_iter=max_iter, n_jobs=estimator.n_jobs)
@@ -103,6 +106,7 @@ class LBFGSCrossValidation(CrossValidation):
             tol = max(_CV_GRADIENT_TOL, self.tol)
             learner = self._new_learner(part, features, models[k], alpha=self.alpha, tol=tol)
             learner.run(partial(has_stalled, _CV_LOSS_TOL, learner.losses))
+            self.n_products += len(learner.losses) * features.values.shape[0] * models[k].coef.size
             models[k] = learner.model()
             evidence[self.folds[k][1]] = self.inference.evidence(models[k], held.values)
         mean = (np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS)

@@ -53,7 +53,7 @@ class Trial:
         self._held = solver.X.values[held]
         self.task = solver.task.take(held)
         if isinstance(description, Network):
-            self._first = int(np.clip(np.ceil(_VISITS / len(self._train)), *_EPOCHS))
+            self._first = first_epochs(len(self._train))
             self._stride = _STRIDE
         else:
             self._stride = max(1, round(_PROGRESS / description.learning_rate))
@@ -182,6 +182,11 @@ class Trials:
     def held_out(self):
         """The held-out samples of the first fold, as `LabelInference.choose_rule` takes them."""
         return self.evidence[0], self.trials[0].task, self.solver.label_sets(0)
+
+
+def first_epochs(n_samples):
+    """Return the number of epochs of a network before the first measurement."""
+    return int(np.clip(np.ceil(_VISITS / n_samples), *_EPOCHS))
 
 
 def best_of(losses):

@@ -6,12 +6,11 @@ Used by `classifier.py`.
 from copy import copy
 
 import numpy as np
-from scipy import sparse
 
 from ...score_models import Network, Trees
 from .._failures import check_finite_loss
 from .._monitor import report
-from .._strengths import MIN_DECREASE, is_clear_gain
+from .._strengths import MIN_DECREASE, has_few_entries, is_clear_gain
 from .penalty import held_out_parts
 
 # Score models in the order in which they are tried, with the descriptions that are tried. Trees take longer steps than
@@ -26,8 +25,8 @@ _PATIENCE = 2
 def choose_score_model(estimator, task, X, gold):
     """Compare score models by the loss of held-out samples; return "linear", "network" or "trees".
 
-    Another model than the linear one is chosen if its loss is lower by more than one standard error. Sparse features,
-    and fewer samples than a comparison needs, have linear scores.
+    Another model than the linear one is chosen if its loss is lower by more than one standard error. Features that
+    are mostly zero, and fewer samples than a comparison needs, have linear scores.
 
     Parameters
     ----------
@@ -38,7 +37,7 @@ def choose_score_model(estimator, task, X, gold):
     gold : array or RaggedArray
     """
     chosen = "linear"
-    if sparse.issparse(X.values):
+    if has_few_entries(X.values):
         return chosen
     lowest = None
     for name, description in _TRIED.items():

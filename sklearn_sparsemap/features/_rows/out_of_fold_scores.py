@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..._core.annotations import Any, NDArray, Self
 from ..._core.errors import SampleError
-from ..._core.folds import folds_of_rows, row_words
+from ..._core.folds import folds_of_rows
 from ..._core.indicators import as_indicator, label_sets, names_in, read_known
 from ..._core.offsets import ragged_indices
 from ..._core.ordering import sorted_set
@@ -237,7 +237,7 @@ class OutOfFoldScores(MetaEstimatorMixin, RaggedTransformer, auto_wrap_output_ke
         """Return the folds as pairs of arrays of rows."""
         n_samples = len(rows.indptr) - 1
         if isinstance(self.cv, numbers.Integral):
-            folds = folds_of_rows(rows.indptr, _words(rows.values), gold, self.cv)
+            folds = folds_of_rows(rows.indptr, _numbers(rows.values), gold, self.cv)
             if not folds:
                 raise ValueError(
                     f"fit_transform needs at least two different samples, each of which is scored by a fit to the "
@@ -329,11 +329,11 @@ def _are_numbers(values):
     return hasattr(values, "shape") and np.asarray(values).dtype.kind in "biuf"
 
 
-def _words(values):
-    """Return the hashes of rows; None if they are no numbers."""
+def _numbers(values):
+    """Return rows of numbers as an array or a CSR matrix, None for other rows."""
     if not _are_numbers(values):
         return None
-    return row_words(values if sparse.issparse(values) else np.asarray(values))
+    return values if sparse.issparse(values) else np.asarray(values)
 
 
 def _labels_of_rows(y, rows):
