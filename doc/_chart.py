@@ -50,6 +50,7 @@ STRUCTURES = [
     ("an order of items", "structures.Ranking"),
     ("some of n items", "structures.Subset"),
     ("a path in a graph", "structures.Path"),
+    ("a derivation of a grammar", "structures.Hyperpath"),
     ("a 0-1 program", "structures.LinearProgram"),
     ("variables under rules", "factors.FactorGraph"),
     ("anything else", "structures.CustomStructure"),

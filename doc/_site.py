@@ -81,6 +81,7 @@ RELATED = [
     ["lp_sparsemap", "factors.FactorGraph", "inference.LPSparseMAPResult", "inference.LPSparseMAPBatch"],
     [f"structures.{name}" for name in ("Simplex", "LinearChain", "DependencyTree", "Matching", "Subset")],
     ["structures.LinearProgram", "structures.Path", "structures.CustomStructure", "structures.Subset"],
+    ["structures.Hyperpath", "structures.Path", "structures.CustomStructure", "structures.Segmentation"],
     ["structures.Ranking", "structures.Matching", "structures.Subset", "plotting.RankingDisplay"],
     ["structures.SequenceBudget", "structures.LinearChain", "structures.Subset", "structures.Segmentation"],
     ["structures.Segmentation", "structures.LinearChain", "plotting.SegmentationDisplay"],

@@ -21,7 +21,7 @@ logger = logging.getLogger("sklearn_sparsemap")
 _PACKAGE = __package__
 # The folders and modules whose entries a task uses. Structures differ in their own folders only.
 _STRUCTURES = {
-    "alignments": ("_alignment", "_path"),
+    "alignments": ("_alignment", "_hyperpath", "_path"),
     "chains": ("_chain", "_segmentation", "_sequence_budget"),
     "choices": ("_custom", "_pool", "_simplex", "_subset"),
     "matchings": ("_matching", "_ranking"),
@@ -51,7 +51,7 @@ def compile(what: str | Iterable[str] | None = None, n_jobs: int | None = None) 
     what : str or list of str, default=None
         The tasks to compile for. By default, everything. Inference, with derivatives:
 
-        - ``"alignments"``: `Alignment` and `Path`,
+        - ``"alignments"``: `Alignment`, `Path` and `Hyperpath`,
         - ``"chains"``: `LinearChain`, `SequenceBudget` and `Segmentation`,
         - ``"choices"``: `Simplex`, `Subset` and `CustomStructure`,
         - ``"matchings"``: `Matching` and `Ranking`,

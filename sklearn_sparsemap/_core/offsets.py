@@ -37,3 +37,9 @@ def split_flat(flat, shapes):
         found[name] = split_flat(part, shape) if is_nested else part.reshape(shape)
         start = stop
     return found
+
+
+def padded_rows(rows):
+    """Return sequences of ints as the rows of an int64 array; shorter ones end with zeros."""
+    longest = max(map(len, rows))
+    return np.array([(*row, *[0] * (longest - len(row))) for row in rows], np.int64)

@@ -13,7 +13,7 @@ from numba import types
 
 from .._core.errors import SampleError
 from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, by_address, copy_into, entry, readonly
-from .._core.offsets import offsets, ragged_indices, split_flat
+from .._core.offsets import offsets, padded_rows, ragged_indices, split_flat
 from .._core.ragged import RaggedArray
 from .._core.threads import cut_evenly, over_ranges
 from .._numerics.competence import READY, SOLVERS
@@ -231,6 +231,8 @@ class StructureTask(Task):
             except ValueError as error:
                 raise SampleError("X", i, f": {error}") from error
         which, shapes, dims, sizes = which.ravel(), *zip(*layouts)
+        if len(set(map(len, dims))) > 1:
+            dims = padded_rows(dims)
         dims, sizes = (readonly(np.array(a, np.int64)[which], np.int64) for a in (dims, sizes))
         return dims, sizes, [shapes[k] for k in which.tolist()]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core.errors import Place, SampleError, error_at
 from .._core.jit import readonly
-from .._core.offsets import offsets, split_flat
+from .._core.offsets import offsets, padded_rows, split_flat
 from .._core.tables import aligned, are_default, column_names
 from .._core.validation import are_scores, bound_masks, check_numbers, check_scores, is_batch
 from .._numerics.loops import Problems
@@ -56,6 +56,8 @@ def problems_of(problem_shapes, shape_ids, scores, additional, stop):
     stop : int array of shape (n_problems,)
     """
     shapes, given, dims, sizes = zip(*problem_shapes)
+    if len(set(map(len, dims))) > 1:
+        dims = padded_rows(dims)
     n_additional = np.array([sum(map(prod, own.values())) for own in given])
     return Problems(
         readonly(scores),
@@ -193,7 +195,7 @@ class StructureBatch:
         self.__dict__.update(state)
         # Unpickled arrays are writable, and kernels know custom structures by other numbers in this process.
         dims = [self.structure.dims(shape.shape, shape.given) for shape in self.problem_shapes]
-        arrays = self.problems._replace(dims=np.array(dims)[self.shape_ids])
+        arrays = self.problems._replace(dims=padded_rows(dims)[self.shape_ids])
         floats = ("scores", "additional")
         self.problems = Problems(
             *(readonly(array, np.float64 if name in floats else np.int64) for name, array in arrays._asdict().items())

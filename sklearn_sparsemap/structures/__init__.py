@@ -9,6 +9,7 @@ from ._base import Structure
 from ._chain.structure import LinearChain
 from ._custom import CustomStructure
 from ._head_automaton.structure import HeadAutomaton
+from ._hyperpath.structure import Hyperpath
 from ._linear_program import LinearProgram
 from ._matching.structure import Matching
 from ._path.structure import Path
@@ -24,6 +25,7 @@ __all__ = [
     "CustomStructure",
     "DependencyTree",
     "HeadAutomaton",
+    "Hyperpath",
     "LinearChain",
     "LinearProgram",
     "Matching",

@@ -89,8 +89,8 @@ def sparsemap(
         Duality gap.
     backend : {"auto", "compiled", "native"}, default="auto"
         ``"compiled"`` computes on the CPU, ``"native"`` in batched operations of PyTorch on the device of the scores,
-        for all structures except `HeadAutomaton`, `LinearProgram` and `CustomStructure`. ``"auto"`` is native if
-        possible, for scores that are not on the CPU.
+        for all structures except `HeadAutomaton`, `LinearProgram`, `CustomStructure`, and a `Hyperpath` of a function.
+        ``"auto"`` is native if possible, for scores that are not on the CPU.
     return_additional : bool, default=False
         Whether to return the additional marginals, too. They are differentiable like the marginals.
     return_structures : bool, default=False

@@ -47,7 +47,7 @@ from sklearn_sparsemap.plotting import (
     LabelConfusionDisplay,
     TransitionsDisplay,
 )
-from sklearn_sparsemap.structures import LinearChain, LinearProgram, Path, Simplex, Subset
+from sklearn_sparsemap.structures import Hyperpath, LinearChain, LinearProgram, Path, Simplex, Subset
 
 pd = pytest.importorskip("pandas")
 # Few iterations are enough to compare two fits.
@@ -66,7 +66,7 @@ ARGUMENTS = {
     "aligned by the index of samples": "ignore sample_weight",
     "aligned by the columns of the scores, or refused": "additional",
     "refused if it has names, because nothing has these names": """
-        A A_eq alphas atom_of b_eq costs features group_of marginals v vs ws values weights
+        A A_eq alphas atom_of b_eq costs features group_of marginals tails v vs ws values weights
     """,
     "refused, because the parameter takes a dict": "class_weight",
     "refused if it is a table, or read as a list of its rows": "constraints label_graph pairs coarser",
@@ -399,6 +399,8 @@ def test_numbers_with_names_that_nothing_has_are_refused():
     for call in (
         lambda: Knapsack(u, named, 2.0),
         lambda: LinearProgram(pd.DataFrame([[1.0, 1.0]], columns=["a", "b"]), [1.0]),
+        lambda: Hyperpath(named.astype(int), [[0, -1], [1, -1]]),
+        lambda: Hyperpath([1, 2], pd.DataFrame([[0, -1], [1, -1]], columns=["left", "right"])),
         lambda: as_groups(GroupOrder([(0, 1)]), feature_groups=pd.Series([0, 1], index=["a", "b"])),
     ):
         with pytest.raises(ValueError, match="to_numpy"):

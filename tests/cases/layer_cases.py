@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from naive_hyperpath import bracketings
 
 import sklearn_sparsemap
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Knapsack, Or, Pair, StructureFactor, Xor
@@ -13,6 +14,7 @@ from sklearn_sparsemap.structures import (
     CustomStructure,
     DependencyTree,
     HeadAutomaton,
+    Hyperpath,
     LinearChain,
     Matching,
     Ranking,
@@ -147,6 +149,11 @@ def _draw(seed, *shapes):
     return [rng.normal(size=shape) for shape in shapes]
 
 
+def trees_by_shape(shape):
+    """Return the hypergraph of the trees over 2, 3 or 4 words, by its number of hyperarcs."""
+    return bracketings({1: 2, 4: 3, 10: 4}[shape[0]])[:2]
+
+
 def structure_cases():
     """Return a `Case` for each structure, by name."""
     chain, transitions, start, end = _draw(0, (3, 4, 3), (3, 3), (3,), (3,))
@@ -156,6 +163,7 @@ def structure_cases():
     )
     runs, sizes = _draw(6, (3, 5), (2,))
     (siblings,) = _draw(7, (6, 6))
+    (brackets,) = _draw(8, (3, 10))
     two = [(4, 3), (3, 3), (1, 3)]
     words, cells = [(5, 4), (3, 2), (2, 1)], [(3, 4), (2, 3), (1, 1)]
     return {
@@ -191,6 +199,7 @@ def structure_cases():
         "subset": Case(Subset(max_size=2), subset, {}, np.array([6, 4, 1]), [(6,), (4,), (1,)]),
         "ranking": Case(Ranking(), simplex, {}, np.array([5, 3, 1]), [(5,), (3,), (1,)]),
         "modifiers": Case(HeadAutomaton(), simplex, {"siblings": siblings}, np.array([5, 3, 1]), [(5,), (3,), (1,)]),
+        "hyperpath": Case(Hyperpath(trees_by_shape), brackets, {}, np.array([10, 4, 1]), [(10,), (4,), (1,)]),
         "custom": Case(RUNS, runs, {"sizes": sizes}, np.array([5, 4, 3]), [(5,), (4,), (3,)]),
     }
 

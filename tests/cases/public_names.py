@@ -75,8 +75,8 @@ NAMES = {
         Span Token dump_jsonl labels_from_spans labels_from_tags load_jsonl spans_from_labels tokenize
     """,
     "structures": """
-        Alignment CustomStructure DependencyTree HeadAutomaton LinearChain LinearProgram Matching Path Ranking
-        Segmentation SequenceBudget Simplex Structure Subset
+        Alignment CustomStructure DependencyTree HeadAutomaton Hyperpath LinearChain LinearProgram Matching Path
+        Ranking Segmentation SequenceBudget Simplex Structure Subset
     """,
     "testing": """
         check_structure

@@ -7,12 +7,14 @@ from typing import Any
 import naive
 import numpy as np
 import pytest
+from naive_hyperpath import enumerate_derivations, random_derivable
 
 from sklearn_sparsemap.structures import (
     Alignment,
     CustomStructure,
     DependencyTree,
     HeadAutomaton,
+    Hyperpath,
     LinearChain,
     Matching,
     Path,
@@ -43,6 +45,7 @@ class Instance:
             Ranking: naive.enumerate_rankings,
             Segmentation: naive.enumerate_segmentations,
             Path: naive.enumerate_paths,
+            Hyperpath: enumerate_derivations,
             HeadAutomaton: naive.enumerate_modifiers,
             CustomStructure: naive.enumerate_segments,
         }
@@ -275,6 +278,17 @@ def random_path(rng, scale=1.0, ties=False, forbid=False):
     return Instance(structure, scores, {})
 
 
+def random_hyperpath(rng, scale=1.0, ties=False, forbid=False):
+    heads, tails, target, derivations = random_derivable(rng)
+    scores = draw(rng, (len(heads),), scale, ties)
+    if forbid:
+        # One derivation is left.
+        mask = rng.random(len(scores)) < 0.4
+        mask[derivations[rng.integers(len(derivations))]] = False
+        scores[mask] = -np.inf
+    return Instance(Hyperpath(heads, tails, target), scores, {})
+
+
 def random_modifiers(rng, scale=1.0, ties=False, forbid=False):
     n = int(rng.integers(1, 8))
     additional = {"siblings": draw(rng, (n + 1, n + 1), scale, ties)} if rng.random() < 0.8 else {}
@@ -351,6 +365,7 @@ RANDOM = {
     "spans": random_spans,
     "open_ended": random_open_ended,
     "path": random_path,
+    "hyperpath": random_hyperpath,
     "modifiers": random_modifiers,
     "grandparents": random_grandparents,
     "custom": random_segment,

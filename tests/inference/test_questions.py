@@ -158,7 +158,7 @@ def test_known_heads_and_partners():
         with pytest.raises(ValueError, match=r"agrees with known\[1\]"):
             ask(trees[:2], known=[[2, None, None], [2, 1, None]])
     subset = StructuredSparseMAPClassifier(Subset()).fit([np.ones((2, 1))], [[True, False]])
-    with pytest.raises(ValueError, match="known is for structures made of labels, trees without labels, and matchings"):
+    with pytest.raises(ValueError, match="trees without labels, matchings and hyperpaths; got Subset"):
         subset.predict([np.ones((2, 1))], known=[[None, True]])
     perceptron = GroupLassoPerceptron("tree", max_iter=2).fit(trees, [np.array([0, 1, 2])] * 4)
     assert perceptron.predict(trees[:1], known=[[2, None, None]])[0][0] == 2

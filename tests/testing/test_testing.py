@@ -11,6 +11,7 @@ import naive
 import numpy as np
 import pytest
 from internals import Case, as_oracle, check_marginals, replace
+from naive_hyperpath import bracketings, enumerate_derivations
 from numba import objmode
 from registry import best_segment, encode_segment
 
@@ -58,6 +59,7 @@ def list_ways(path):
 
 # With parallel edges, and edges on no path.
 WAYS = structures.Path([(3, 1), (3, 1), (1, 4), (3, 4), (0, 4), (1, 5)], 3, 4)
+BRACKETS = structures.Hyperpath(*bracketings(3, labels=2)[:2])
 RIGHT = [
     (Simplex(), lambda shape: range(shape[0])),
     (LinearChain(), list_paths),
@@ -83,6 +85,7 @@ RIGHT = [
     (Segmentation(2, "spans"), list_segmentations(2, "spans")),
     (structures.Path.grid(2, 3), list_ways(structures.Path.grid(2, 3))),
     (WAYS, list_ways(WAYS)),
+    (BRACKETS, lambda shape: enumerate_derivations(np.zeros(shape), **BRACKETS._params())[0]),
 ]
 
 

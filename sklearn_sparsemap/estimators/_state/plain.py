@@ -77,8 +77,8 @@ def _arguments_of_tuning(tuning):
 
 _COUNTED = {"variables": "labels", "k": "k", "name": "name"}
 _STRUCTURES = (
-    "DependencyTree", "HeadAutomaton", "LinearChain", "Matching", "Path", "Ranking", "Segmentation",
-    "SequenceBudget", "Simplex", "Subset",
+    "DependencyTree", "HeadAutomaton", "Hyperpath", "LinearChain", "Matching", "Path", "Ranking",
+    "Segmentation", "SequenceBudget", "Simplex", "Subset",
 )  # fmt: skip
 for _name in _STRUCTURES:
     add_form(f"structures.{_name}", getattr(structures, _name))

@@ -164,8 +164,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         X : as in `fit`
         known : sequence, default=None
             Partially known structures to complete: the labels of each step, with None for unknown ones; likewise the
-            heads of words, the columns of rows, or the variables of a factor graph. None for a sample of which nothing
-            is known.
+            heads of words, the columns of rows, whether each hyperarc is used, or the variables of a factor graph. None
+            for a sample of which nothing is known.
         map_time_limit : float or None, default=10.0
             Factor graphs: maximum number of seconds for the best assignment of a sample. If time runs out, the best one
             found is returned, with a ConvergenceWarning that names the samples. None sets no limit.

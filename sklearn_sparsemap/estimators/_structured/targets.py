@@ -181,7 +181,8 @@ class OtherStructures:
                 raise SampleError("known", i, f": {error}") from None
             if forbidden is None:
                 raise ValueError(
-                    f"known is for structures made of labels, trees without labels, and matchings; got {structure!r}"
+                    "known is for structures made of labels, trees without labels, matchings and hyperpaths; got "
+                    f"{structure!r}"
                 )
             scores[first:last][forbidden.reshape(-1)] = -np.inf
         return scores

@@ -9,8 +9,8 @@ References
 ----------
 .. [1] Huang. Advanced Dynamic Programming in Semiring and Hypergraph Frameworks. COLING 2008 (tutorial).
 
-Used by `structures/_alignment`, `structures/_chain`, `structures/_path`, `structures/_segmentation`,
-`structures/_sequence_budget` and `structures/_tree`.
+Used by `structures/_alignment`, `structures/_chain`, `structures/_hyperpath`, `structures/_path`,
+`structures/_segmentation`, `structures/_sequence_budget` and `structures/_tree`.
 """
 
 from functools import lru_cache

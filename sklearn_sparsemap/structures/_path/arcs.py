@@ -1,6 +1,6 @@
 """The edges that lie on paths from the source to the target, in the order in which dynamic programs visit them.
 
-Used by `structure.py`.
+Used by `structures/_hyperpath` and `structure.py`.
 """
 
 from graphlib import CycleError, TopologicalSorter
@@ -37,7 +37,7 @@ def usable_arcs(edges, source, target):
         leaving.setdefault(tail, []).append(head)
         leaving.setdefault(head, [])
         entering.setdefault(head, []).append(tail)
-    order = _topological_order(entering)
+    order = topological_order(entering, "paths need a directed acyclic graph, so remove one of its edges")
     shortest, longest = {source: 0}, {source: 0}
     for node in order:
         for head in leaving[node] if node in shortest else ():
@@ -62,12 +62,23 @@ def usable_arcs(edges, source, target):
     return np.array(arcs, np.int64), shortest[target] == longest[target]
 
 
-def _topological_order(entering):
-    """Return the nodes in an order in which all edges lead forward; raise ValueError if there is a cycle."""
+def topological_order(entering, need):
+    """Return the nodes in an order in which all edges lead forward.
+
+    Parameters
+    ----------
+    entering : dict of int -> list of int
+        The nodes from which edges lead to each node.
+    need : str
+        The requirement and the remedy, for the message.
+
+    Raises
+    ------
+    ValueError
+        If there is a cycle, which the message names.
+    """
     try:
         return list(TopologicalSorter(entering).static_order())
     except CycleError as error:
         cycle = " -> ".join(map(str, error.args[1]))
-        raise ValueError(
-            f"the graph has a cycle, {cycle}; paths need a directed acyclic graph, so remove one of its edges"
-        ) from None
+        raise ValueError(f"the graph has a cycle, {cycle}; {need}") from None

@@ -1,0 +1,1 @@
+"""Derivations in directed acyclic hypergraphs: MAP, marginals and samples by dynamic programming over the nodes."""
