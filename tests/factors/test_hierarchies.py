@@ -325,7 +325,9 @@ def test_unknown_labels_are_free(data):
     # Without rules: what a sample says nothing of changes nothing.
     twice, left = np.concatenate([X, X]), np.concatenate([Y, np.full(Y.shape, np.nan)])
     left[:, 0] = np.concatenate([Y[:, 0], Y[:, 0]])
-    model = MultilabelLPSparseMAP(score_model="linear", alpha=0.1, tol=1e-7).fit(twice, pd.DataFrame(left, columns=list("abcde")))
+    model = MultilabelLPSparseMAP(score_model="linear", alpha=0.1, tol=1e-7).fit(
+        twice, pd.DataFrame(left, columns=list("abcde"))
+    )
     assert model.classes_.tolist() == list("abcde")
     whole = MultilabelLPSparseMAP(score_model="linear", alpha=0.2, tol=1e-7).fit(X, Y)
     assert_allclose(model.coefs_[0][:, 1:], whole.coefs_[0][:, 1:], atol=1e-5)
