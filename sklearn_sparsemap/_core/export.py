@@ -162,7 +162,6 @@ class ArraysMixin:
         try:
             reader = Reader(arrays, parameters)
             own = {name: reader.read(value) for name, value in stored.items() if name not in parameters}
-            own = cls._from_former(own)
             fitted = {name: reader.read(value) for name, value in tree["fitted"].items()}
             model = cls._from_plain({**own, **parameters}, fitted, reader.read(tree.get("learned")))
             model._check_fitted()
@@ -183,7 +182,7 @@ class ArraysMixin:
     @classmethod
     def _from_plain(cls, parameters, fitted, learned):
         """Make an object from its parameters, its fitted attributes and the values of `_described`."""
-        made = cls(**parameters)
+        made = cls(**cls._from_former(parameters))
         made._restore(fitted, learned)
         return made
 

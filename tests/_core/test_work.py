@@ -132,7 +132,7 @@ def conll_of_words_that_are_never_twice(n):
     return read(load_conll, "".join(f"w{i} p{i} l{i}\n" for i in range(n)))
 
 
-@case(100_000)
+@case(300_000)
 def conll_of_one_long_word(n):
     return read(load_conll, "w" * n + " N B\n")
 

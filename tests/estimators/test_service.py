@@ -29,6 +29,7 @@ import sklearn_sparsemap
 from sklearn_sparsemap import *
 from sklearn_sparsemap.factors import AtMost, FactorGraph
 from sklearn_sparsemap.features import TokenDictVectorizer
+from sklearn_sparsemap.score_models import Network
 from sklearn_sparsemap.structures import LinearChain, Matching, Simplex
 
 warnings.simplefilter("ignore")
@@ -117,6 +118,7 @@ big = rng.normal(size=(1500, 1500))
 big = np.round(1e4 * np.outer(np.sort(big[0]), np.sort(big[1]))) + np.round(big)
 many = [rng.normal(size=(60, 40)) for _ in range(300)]
 tags = [rng.integers(0, 30, 60) for _ in many]
+hidden = Network((50,), dropout=0.0, batch_size=64)
 calls = {
     "sparsemap": lambda: sparsemap(LinearChain(), hard, transitions=flat, solver="active_set", max_iter=10**9),
     "in two threads": lambda: sparsemap(
@@ -127,7 +129,7 @@ calls = {
     "fit": lambda: StructuredSparseMAPClassifier("chain", solver="adagrad", max_iter=10**6, tol=0.0).fit(many, tags),
     "L-BFGS": lambda: StructuredSparseMAPClassifier("chain", solver="lbfgs", max_iter=10**6, tol=0.0).fit(many, tags),
     "partial_fit": lambda: stream.partial_fit(many * 500, tags * 500, classes=range(30)),
-    "label sets": lambda: MultilabelLPSparseMAP(score_model=Network((50,)), max_iter=10**6, tol=0.0).fit(rows, sets),
+    "label sets": lambda: MultilabelLPSparseMAP(score_model=hidden, max_iter=10**6, tol=0.0).fit(rows, sets),
 }
 signal.signal(signal.SIGALRM, end)
 signal.signal(signal.SIGTERM, end)
@@ -158,7 +160,6 @@ for name, call in calls.items():
 
 RETURNS = """
 from sklearn_sparsemap.losses import FenchelYoungLoss
-from sklearn_sparsemap.score_models import Network
 
 scores = [rng.normal(size=(40, 12)) for _ in range(300)]
 gold = [rng.integers(0, 12, 40) for _ in scores]

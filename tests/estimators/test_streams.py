@@ -272,7 +272,8 @@ def named_sets(X, names):
 # Samples with four labels violate the constraint.
 @pytest.mark.filterwarnings("ignore:the labels of .* violate the constraints")
 @pytest.mark.parametrize(
-    "options", [{}, {"label_graph": "full"}, {"constraints": [AtMost(3)]}, {"score_model": Network((5,))}]
+    "options",
+    [{}, {"label_graph": "full"}, {"constraints": [AtMost(3)]}, {"score_model": Network((5,), dropout=0.0)}],
 )
 def test_new_labels_of_sets_begin_at_zero(options):
     X = np.random.default_rng(0).normal(size=(400, 4))

@@ -515,7 +515,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def _description(self):
         """Return the description of the score model; None for linear scores. It alone chooses the kind of model."""
         # Streams of "auto" begin with linear scores.
-        given = vars(self).get("_chosen", "linear") if self.score_model == "auto" else self.score_model
+        given = self.score_model
+        if isinstance(given, str) and given == "auto":
+            given = vars(self).get("_chosen", "linear")
         return None if isinstance(given, str) and given == "linear" else description_of(given)
 
     def _check_score_model(self, purpose):
@@ -697,7 +699,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             raise ValueError(f"loss={self.loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
         if self.solver == "mira" and self.loss != "hinge":
             raise ValueError(f"solver='mira' is for loss='hinge'; got loss={self.loss!r}")
-        if self.score_model != "auto" and self._description() is not None:
+        # The description checks the parameter, which may be any object.
+        if self._description() is not None and self.score_model != "auto":
             check_no_linear_parameters(self)
         return structure
 
