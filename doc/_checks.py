@@ -30,6 +30,7 @@ FIRST_PAGES = {
     "NER": "tutorials/named_entities",
     "predict then optimize": "guide/decisions",
     "prediction sets": "jobs/sets_around_a_tagger",
+    "random forest": "guide/score_models",
     "rota": "jobs/shifts",
     "schedule": "jobs/shifts",
     "sensors": "jobs/choose_sensors",
