@@ -46,10 +46,8 @@ class NetworkModel(ScoreModel):
 
         Users may have assigned or edited them, and kernels rely on the number of additional scores.
         """
-        sizes = [n_features, *(np.size(intercept) for intercept in self.intercepts)]
-        shapes = [np.shape(array) for array in self.arrays]
-        wanted = [*pairwise(sizes), *((n,) for n in sizes[1:]), (n_additional,)]
-        if shapes != wanted or sizes[-1] != n_outputs:
+        if self._found_sizes() != (n_features, n_outputs, n_additional):
+            shapes = [np.shape(array) for array in self.arrays]
             raise ValueError(
                 f"coefs_, intercepts_ and edge_scores_ have shapes {shapes}, which do not lead from {n_features} "
                 f"features to {n_outputs} labels with {n_additional} edges; fit again"
@@ -118,14 +116,22 @@ class NetworkModel(ScoreModel):
         ValueError
             If the layers do not follow one another, because of an edit or a damaged file.
         """
-        shapes = [np.shape(array) for array in self.arrays]
-        outputs = [np.size(intercept) for intercept in self.intercepts]
-        inputs = [*(shape[0] for shape in shapes[:1]), *outputs[:-1]]
-        if not outputs or shapes != [*zip(inputs, outputs), *((n,) for n in outputs), (np.size(self.additional),)]:
+        found = self._found_sizes()
+        if found is None:
+            shapes = [np.shape(array) for array in self.arrays]
             raise ValueError(
                 f"the layers of the network have shapes {shapes}, which do not follow one another; fit again"
             )
-        return inputs[0], outputs[-1], len(self.additional)
+        return found
+
+    def _found_sizes(self):
+        """Return the `sizes`, or None if the layers do not follow one another."""
+        shapes = [np.shape(array) for array in self.arrays]
+        outputs = [np.size(intercept) for intercept in self.intercepts]
+        inputs = [*(n for shape in shapes[:1] for n in shape[:1]), *outputs[:-1]]
+        if not outputs or shapes != [*zip(inputs, outputs), *((n,) for n in outputs), (np.size(self.additional),)]:
+            return None
+        return inputs[0], outputs[-1], np.size(self.additional)
 
     def scores(self, X, n_jobs=None):
         """Compute the scores of rows; see `ScoreModel`. Blocks of rows limit the memory of hidden layers."""

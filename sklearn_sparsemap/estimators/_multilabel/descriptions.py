@@ -9,8 +9,6 @@ from ...score_models import Network, Trees
 # The network that score_model="auto" compares with linear scores. Of 100 and 300 units, and dropout of 0 and 0.3, it
 # has the lowest log loss in cross-validation on ImCLEF07A.
 AUTO_NETWORK = Network((300,), dropout=0.3, batch_size=64)
-
-
 # Number of features that a node of the trees of score_model="auto" chooses from, and number of samples that a tree of a
 # forest learns from. With more, trees take longer. On development parts of yeast (103 features) and emotions (72), all
 # features have a higher log loss.

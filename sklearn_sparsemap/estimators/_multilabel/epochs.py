@@ -56,7 +56,7 @@ class AdamTraining:
     task : LabelTask
     description : Network or None
         None for linear scores.
-    trial : Trials, default=None
+    trials : Trials, default=None
         Gives the number of epochs, and the held-out samples. By default, the parameters of the estimator do.
     held_out : (X, LabelTask), default=None
         The user's validation samples. By default, some samples are held out if the estimator asks for it.
@@ -69,24 +69,24 @@ class AdamTraining:
         As in `CrossValidation`.
     """
 
-    def __init__(self, estimator, inference, X, task, description, trial=None, held_out=None):
+    def __init__(self, estimator, inference, X, task, description, trials=None, held_out=None):
         rng = check_random_state(estimator.random_state)
         if estimator.shuffle:
             # The order of the samples has no effect.
             X, task, _ = in_folds(X, task)
         self.estimator, self.inference = estimator, inference
-        self.description, self.trial = description, trial
-        self.chosen = None if trial is None else trial.chosen
+        self.description, self.trials = description, trials
+        self.chosen = None if trials is None else trials.chosen
         self.held_out, self.X, self.whole, self.training_part = held_out, X, task, task
-        if trial is None and held_out is None:
+        if trials is None and held_out is None:
             self.X, self.training_part = self._hold_out(X, task, rng)
         self.task = for_epochs(copy(self.training_part))
-        self.watch = {"watch_loss": trial is None}
+        self.watch = {"watch_loss": trials is None}
         if self.held_out and (estimator.early_stopping or held_out is not None):
             features, held = self.held_out
             self.watch["validate"] = partial(inference.validate, X=features, task=held)
             self.watch["held_out_loss"] = partial(inference.held_out_loss, X=features, task=held)
-        self.learner = epochs_of(estimator, self.X, self.task, description, rng, trial and trial.n_steps)
+        self.learner = epochs_of(estimator, self.X, self.task, description, rng, trials and trials.n_steps)
         self.alpha = self.learner.optimizer.alphas[0]
 
     def cross_validate(self):
@@ -111,13 +111,13 @@ class AdamTraining:
     def _scored_samples(self, model):
         """Return held-out samples as `choose_rule` takes them: (evidence, LabelTask, ObservedLabelSets or None).
 
-        They are those of the trial, the held-out ones, or a third of the samples, scored by a second model that
+        They are those of the trials, the held-out ones, or a third of the samples, scored by a second model that
         learns from the others for as many epochs. The label sets are those of the samples that were learned from.
         Without such samples, return None.
         """
         estimator = self.estimator
-        if self.trial is not None:
-            return self.trial.held_out
+        if self.trials is not None:
+            return self.trials.held_out
         if self.held_out:
             X, task = self.held_out
             evidence = self.inference.evidence(model, X)

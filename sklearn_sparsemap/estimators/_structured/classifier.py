@@ -193,7 +193,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         classifier of scikit-learn. The parameters `solver`, `eta0`, `batch_size`, `fit_intercept` and `average` are for
         linear scores only, as is ``alpha="auto"``. ``"auto"`` compares linear scores, a network and trees by the loss
         of held-out samples, and takes the first one that no other clearly improves on; it takes up to about a hundred
-        times as long as linear scores. With sparse features and in streams, it is linear. See the notes.
+        times as long as linear scores. It is linear in streams, and for features that are sparse, or of which fewer
+        than a tenth are not zero. See the notes.
 
     Attributes
     ----------
