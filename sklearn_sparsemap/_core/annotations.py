@@ -2,7 +2,7 @@
 
 Used by `conformal`, `datasets`, `distributed`, `estimators`, `factors`, `features`, `inference`, `inspection`, `jax`,
 `losses`, `metrics`, `penalties`, `pipeline`, `plotting`, `score_models`, `spans`, `structures`, `testing`, `torch`,
-`export.py`, `partition_files.py` and `ragged.py`.
+`available.py`, `export.py`, `partition_files.py` and `ragged.py`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

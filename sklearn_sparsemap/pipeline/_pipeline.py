@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial, update_wrapper, wraps
-from types import MethodType
+from functools import wraps
 
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -11,39 +10,12 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.annotations import Any, Self
+from .._core.available import available_if
 from .._core.doc_link import DocLinkMixin
 from .._core.export import ArraysMixin
 from .._core.pickles import PickleMixin
 from .._core.plain import add_form
 from .._core.unwrap import transformed, unwrap
-
-
-class _AvailableIf:
-    """A method that exists if a check raises no AttributeError.
-
-    The message of scikit-learn's `available_if` does not have the reason.
-
-    Parameters
-    ----------
-    method : function
-    check : callable
-        Takes the object.
-    """
-
-    def __init__(self, method, check):
-        self._method, self._check = method, check
-        update_wrapper(self, method)
-
-    def __get__(self, owner, cls=None):
-        if owner is None:
-            return self._method
-        self._check(owner)
-        return MethodType(self._method, owner)
-
-
-def _available_if(check):
-    """Return a decorator of methods that exist under a condition; see `_AvailableIf`."""
-    return partial(_AvailableIf, check=check)
 
 
 def _last_has(name):
@@ -74,7 +46,7 @@ def _handed_through(name, what):
     result
         As returned by the last step.
     """
-    return _available_if(_last_has(name))(method)
+    return available_if(_last_has(name))(method)
 
 
 def _checked_by_the_last_step(name):
@@ -95,7 +67,7 @@ def _checked_by_the_last_step(name):
                 X = step.transform(X)
         return getattr(self._final_estimator, name)(X)
 
-    return _available_if(_last_has(name))(method)
+    return available_if(_last_has(name))(method)
 
 
 class StructuredPipeline(ArraysMixin, DocLinkMixin, PickleMixin, Pipeline):
@@ -150,7 +122,7 @@ class StructuredPipeline(ArraysMixin, DocLinkMixin, PickleMixin, Pipeline):
                     "a first part of the data"
                 )
 
-    @_available_if(_can_partial_fit)
+    @available_if(_can_partial_fit)
     def partial_fit(self, X: Any, y: Any, **params: Any) -> Self:
         """Learn from a mini-batch.
 

@@ -27,6 +27,7 @@ from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.losses import LOSSES
+from sklearn_sparsemap.pipeline import make_structured_pipeline
 from sklearn_sparsemap.score_models import Network, Trees
 from sklearn_sparsemap.structures import Segmentation, SequenceBudget
 
@@ -308,12 +309,18 @@ def test_streams(name):
     X, y = data_of("chain")
     model = new_model(name)
     if "streams" not in MODELS[name][1]:
-        with pytest.raises(ValueError, match="partial_fit"):
-            model.partial_fit(X, y, classes=["x", "y", "z"])
-        with pytest.raises(ValueError, match="partial_fit"):
+        assert not hasattr(model, "partial_fit")
+        with pytest.raises(
+            AttributeError, match=r"partial_fit, .* are for score_model='linear' and 'network'; .* call"
+        ):
+            make_structured_pipeline(model).partial_fit(X, y, classes=["x", "y", "z"])
+        with pytest.raises(ValueError, match=r"partial_fit, fit_partitions and .* call fit"):
             model.fit_partitions([(X, y)])
-        fitted(model, X, y)
-        with pytest.raises(ValueError, match="partial_fit"):
+        # The parameter alone does not change the fitted model.
+        fitted(model, X, y).set_params(score_model="linear")
+        with pytest.raises(
+            AttributeError, match=r"the fitted score model needs all samples .* clone with score_model="
+        ):
             model.partial_fit(X, y)
         return
     for _ in range(20):
@@ -353,7 +360,7 @@ def test_rounds_on_shards(name):
     X, y = data_of("chain")
     mixing = ParameterMixing(new_model(name), n_shards=2, n_rounds=10, random_state=0)
     if "streams" not in MODELS[name][1]:
-        with pytest.raises(ValueError, match="partial_fit, fit_partitions and distributed training"):
+        with pytest.raises(ValueError, match=r"partial_fit, fit_partitions and distributed training"):
             mixing.fit(X, y)
         return
     assert fitted(mixing, X, y).estimator_.score(*data_of("chain", 1)) > 0.7
@@ -537,7 +544,7 @@ def test_auto_chooses_a_score_model_that_is_better_than_linear_scores(loss):
     X, y = products(60)
     model = StructuredSparseMAPClassifier("chain", loss, score_model="auto", random_state=0)
     assert fitted(model, X, y).score(*products(60, 1)) > 0.8
-    assert model._chosen in ("network", "trees") and "coef_" not in dir(model)
+    assert isinstance(model.chosen_score_model_, Network | Trees) and "coef_" not in dir(model)
     # The choice holds for what follows: files, pickles and another fit.
     again = StructuredSparseMAPClassifier.from_arrays(model.to_arrays())
     for found in (again, pickle.loads(pickle.dumps(model)), fitted(clone(model), X, y)):
@@ -561,6 +568,10 @@ def test_streams_of_auto_are_linear():
     model = StructuredSparseMAPClassifier("chain", score_model="auto").partial_fit(X, y, classes=[0, 1])
     linear = StructuredSparseMAPClassifier("chain").partial_fit(X, y, classes=[0, 1])
     assert_array_equal(model.coef_, linear.coef_)
+    # A choice of an earlier fit does not hold for a new stream.
+    model = fitted(StructuredSparseMAPClassifier("chain", score_model="auto", random_state=0), *products(60))
+    assert model.chosen_score_model_ != "linear"
+    assert fitted_partitions(model, [(X, y)]).chosen_score_model_ == "linear"
 
 
 _RANDOM = "mini-batches of a sample of weight 2, or 0, are not those of the sample twice, or of the others"
@@ -568,8 +579,11 @@ WAIVED = {f"check_sample_weight_equivalence_on_{kind}_data": _RANDOM for kind in
 
 
 @parametrize_with_checks(
-    [StructuredSparseMAPClassifier(score_model=Network((16,), eta0=0.01), random_state=0)],
-    expected_failed_checks=lambda estimator: WAIVED,
+    [
+        StructuredSparseMAPClassifier(score_model=Network((16,), eta0=0.01), random_state=0),
+        StructuredSparseMAPClassifier(score_model=LogisticRegression(max_iter=1000)),
+    ],
+    expected_failed_checks=lambda estimator: WAIVED if isinstance(estimator.score_model, Network) else {},
 )
 def test_sklearn_checks(estimator, check):
     check(estimator)

@@ -12,10 +12,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Self
+from ..._core.available import available_if
 from ..._core.doc_link import DocLinkMixin
 from ..._core.errors import SampleError, naming
 from ..._core.moments import whole
@@ -60,7 +60,6 @@ from .targets import resolve_structure, targets_of
 def _has_proba(estimator):
     if estimator._is_structured() and not resolve_structure(estimator.structure).labelled:
         raise AttributeError("predict_proba is for labels, and these structures have none; use predict_marginals")
-    return True
 
 
 def _has_linear_scores(estimator):
@@ -69,7 +68,6 @@ def _has_linear_scores(estimator):
     is_linear = isinstance(given, str) and given in ("linear", "auto")
     if not (is_linear if model is None else "explain" in model.supports):
         raise AttributeError(not_linear("sparse coef_"))
-    return True
 
 
 def _learned_scores(name):

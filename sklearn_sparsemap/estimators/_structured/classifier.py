@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import (
     Any,
@@ -23,6 +24,7 @@ from ..._core.annotations import (
     Sequence,
     StructureName,
 )
+from ..._core.available import available_if
 from ..._core.errors import naming
 from ..._core.moments import whole
 from ..._core.validation import (
@@ -47,6 +49,7 @@ from .._learners.held_out import check_validation, hold_out
 from .._learners.initial import check_finite_weights, weights_of_last_fit, zero_weights
 from .._learners.lbfgs import LBFGSLearner, PartialLBFGSLearner
 from .._learners.score_model import (
+    check_learns_from_streams,
     check_no_linear_parameters,
     continues,
     description_of,
@@ -221,7 +224,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     additional_scores_ : dict of str -> ndarray
         All learned additional scores by name, including those of a `CustomStructure`.
     score_model_ : object
-        The fitted score model; for a classifier of scikit-learn, the fitted classifier.
+        The fitted score model; for an estimator of scikit-learn, the fitted estimator, or a list of one for each
+        output.
+    chosen_score_model_ : "linear", Network, Trees or estimator
+        What the parameter `score_model` could have been: the given description, or what ``"auto"`` chose.
     alpha_ : float
         Strength of the penalty: the given, the default or the chosen one.
     alphas_ : ndarray of shape (n_alphas,)
@@ -282,8 +288,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     of `decision_function`. A regressor learns the numbers 0 and 1. Weights of samples are handed on, and so are seeds
     drawn from `random_state`, and `n_jobs`, unless the estimator has its own. A fitted estimator in a `FrozenEstimator`
     is used as it is: `fit` learns scale, biases and additional scores from its scores of the samples, which it should
-    not have seen. Pickles hold such models, files of `to_arrays` do not. `partial_fit` is not available. With the loss
-    perceptron, the scale is 1.
+    not have seen. Pickles hold such models, files of `to_arrays` do not. With the loss perceptron, the scale is 1.
+
+    Only linear scores and networks learn from mini-batches: with other score models there is no `partial_fit`.
 
     Structured data are sequences of per-sample arrays: `X` is a list, 1-D object array, Series or `RaggedArray` of 2-D
     arrays or CSR matrices of shape (n_steps, n_features), or one 3-D array; `y` is a sequence of label sequences.
@@ -452,6 +459,14 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self = whole(self)
         return self._current.public
 
+    @property
+    def chosen_score_model_(self) -> Any:
+        """The given description of the score model, or the one that ``score_model="auto"`` chose."""
+        self = whole(self)
+        check_is_fitted(self)
+        description = self._description()
+        return "linear" if description is None else description
+
     @with_callbacks
     @restore_on_error
     def fit(
@@ -599,6 +614,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             alpha=self.alpha_, tol=tol, max_iter=max_iter, n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
 
+    @available_if(check_learns_from_streams)
     @in_turn
     def partial_fit(
         self,
@@ -629,6 +645,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         ------
         ValueError
             As in `fit`; also at the first call without `classes`, and for a label that is not among them.
+        AttributeError
+            If the score model needs all samples at once: trees, or an estimator of scikit-learn. The estimator then has
+            no `partial_fit`.
         """
         goes_on = self._learned.optimizer is not None
         check_choice("on_new_labels", on_new_labels, ("raise", "add"))
@@ -647,6 +666,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         strength of the penalty needs a sample.
         """
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
+        if first:
+            # A new stream does not continue the score model that "auto" chose in an earlier fit.
+            vars(self).pop("_chosen", None)
         description = self._description()
         if first:
             model = (
