@@ -4,6 +4,7 @@ import pickle
 import re
 import warnings
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -273,7 +274,7 @@ def test_linear_scores_are_chosen_if_they_are_as_good():
 
 def test_the_choice_does_not_depend_on_the_seed(monkeypatch):
     found = []
-    replace(monkeypatch, "estimators", "least_gain", lambda gains, weights: found.append(gains.copy()) or 0.0)
+    replace(monkeypatch, "estimators", "is_clear_gain", lambda gains, weights: found.append(gains.copy()))
     X, Y = make("curved")
     for seed in (0, 1):
         MultilabelLPSparseMAP(random_state=seed).fit(X, Y)
@@ -372,16 +373,18 @@ def test_a_trial_ends_when_the_loss_no_longer_falls_or_cannot_reach_a_rival(
     assert trials.trials[1].steps[-1] == trials.trials[0].steps[-1]
 
 
-def test_the_least_gain_is_a_standard_error_below_the_mean():
-    rng = np.random.default_rng(0)
-    gains, weights = rng.normal(0.1, 1.0, size=50), rng.integers(1, 4, size=50).astype(float)
-    least = gains.mean() - gains.std() / np.sqrt(50)
-    assert multilabel_comparison.least_gain(gains, np.ones(50)) == pytest.approx(least)
-    mean = sum(w * g for w, g in zip(weights, gains, strict=True)) / sum(weights)
-    variance = sum((w * (g - mean)) ** 2 for w, g in zip(weights, gains, strict=True)) / sum(weights) ** 2
-    for scale in (1.0, 7.0):
-        found = multilabel_comparison.least_gain(scale * weights * gains, scale * weights)
-        assert found == pytest.approx(mean - np.sqrt(variance))
+def test_a_network_is_cheap_if_its_first_epochs_take_four_times_the_products_of_the_linear_fit():
+    n_train, n_features, n_labels = 10_000, 77, 96
+    # Five epochs, which is the least, over all samples and all pairs of a hidden unit with a feature or a label.
+    n_products = 5 * n_train * 300 * (n_features + n_labels)
+    for factor, is_cheap in ((0.249, False), (0.251, True)):
+        linear = SimpleNamespace(
+            folds=[(np.arange(n_train), np.arange(20))],
+            X=SimpleNamespace(values=np.zeros((1, n_features))),
+            task=SimpleNamespace(n_outputs=n_labels),
+            n_products=factor * n_products,
+        )
+        assert multilabel_comparison._is_cheap(Network((300,)), linear) == is_cheap
 
 
 def test_losses_are_calibrated_on_the_other_half():

@@ -563,6 +563,19 @@ def test_auto_stays_linear_if_nothing_is_gained(kind):
     assert_array_equal(model.coef_, linear.coef_)
 
 
+def test_auto_chooses_the_strength_of_linear_scores_once(capsys):
+    X, y = products(60)
+    y = [(x[:, 0] + x[:, 1] > 0).astype(int) for x in X]
+    linear = fitted(StructuredSparseMAPClassifier("chain", alpha="auto", random_state=0), X, y)
+    model = StructuredSparseMAPClassifier("chain", alpha="auto", score_model="auto", random_state=0, verbose=1)
+    assert fitted(model, X, y).chosen_score_model_ == "linear"
+    assert capsys.readouterr().out.count("strength 1 of") == 1
+    assert model.alpha_ == linear.alpha_
+    assert_array_equal(model.alphas_, linear.alphas_)
+    # A fit without a choice of the strength has no path.
+    assert not hasattr(fitted(model, *products(60)), "alphas_") and model.chosen_score_model_ != "linear"
+
+
 def test_streams_of_auto_are_linear():
     X, y = products(20)
     model = StructuredSparseMAPClassifier("chain", score_model="auto").partial_fit(X, y, classes=[0, 1])

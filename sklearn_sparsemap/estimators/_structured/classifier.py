@@ -90,6 +90,8 @@ _OTHER_PENALTY = 1.0
 _MAX_VARIANCE = 100.0
 # Number of samples that streams are taken to have, and largest number of samples that a weight is equivalent to.
 _STREAM, _MAX_WEIGHT = 10_000, 1e15
+# Attributes of a fit that chose the strength on a path.
+_PATH = ("alphas_", "held_out_losses_")
 # Default of `tol` for L-BFGS: largest entry of the gradient. Larger values save iterations, but end farther from the
 # minimum. Chosen on held-out parts of training data, like `_epoch_tol`.
 _LBFGS_TOL = 1e-3
@@ -514,8 +516,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             model = zero_weights(task, X.values, self.solver)
         self._begin(structure, classes)
         if self.score_model == "auto" and isinstance(model, LinearModel):
-            self._chosen = choose_score_model(self, task, X, gold)
-        self._set_strength(task, X, gold)
+            self._chosen, candidate = choose_score_model(self, task, X, gold)
+            self._take_strength(candidate)
+        else:
+            self._set_strength(task, X, gold)
         task.weights = relative(task.weights)
         if is_given:
             held_out = self._given_validation(structure, X_val, y_val, model)
@@ -556,6 +560,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
         Streams, without `gold`, keep the strength of the first mini-batch or of `fit`.
         """
+        if gold is not None:
+            for name in _PATH:
+                vars(self).pop(name, None)
         if isinstance(self.alpha, Real):
             self.alpha_ = self.alpha
         elif gold is not None or not hasattr(self, "alpha_"):
@@ -580,11 +587,15 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
                 penalty /= self.temperature
             variance = total_variance(X.values, np.repeat(weights, lengths))
             self.alpha_ = float(penalty * min(variance, _MAX_VARIANCE) / n_samples)
-        if gold is not None:
-            vars(self).pop("alphas_", None)
-            vars(self).pop("held_out_losses_", None)
-            if self.alpha == "auto" and self.solver != "mira":
-                self.alpha_, self.alphas_, self.held_out_losses_, _ = choose_penalty(self, task, X, gold)
+        if gold is not None and self.alpha == "auto" and self.solver != "mira":
+            self.alpha_, self.alphas_, self.held_out_losses_, _ = choose_penalty(self, task, X, gold)
+
+    def _take_strength(self, other):
+        """Take the strength of another estimator, with the path on which it was chosen."""
+        for name in ("alpha_", *_PATH):
+            vars(self).pop(name, None)
+            if name in vars(other):
+                setattr(self, name, vars(other)[name])
 
     def _learner(self, task, X, model, rng):
         """Return the learner of `fit`, which starts from a model; `rng` draws the order of the samples.
