@@ -111,7 +111,7 @@ def try_strengths(alphas, losses, results):
     for alpha in alphas:
         yield alpha
         raised = _raised(losses)
-        best = last_decrease(losses)
+        best = int(np.argmin(raised))
         results[: max(best - 1, 0)] = [None] * max(best - 1, 0)
         if len(raised) - 1 - best >= (1 if raised[best] < (1.0 - _CLEAR_DECREASE) * raised[0] else 2):
             break

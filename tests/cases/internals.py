@@ -179,7 +179,6 @@ from sklearn_sparsemap.estimators._multilabel.decisions import (
     SET_GRID,
     ObservedLabelSets,
     Tuning,
-    best_threshold,
     expected_cuts,
     threshold_scores,
 )
