@@ -171,9 +171,8 @@ from sklearn_sparsemap.estimators._multilabel.calibration import (
     Calibration,
     _fit_curves,
     _softmax_slope,
-    implications,
-    make_coherent,
 )
+from sklearn_sparsemap.estimators._multilabel.coherence import implications, make_coherent
 from sklearn_sparsemap.estimators._multilabel.decisions import (
     GRID,
     SET_GRID,
