@@ -172,7 +172,6 @@ from sklearn_sparsemap.estimators._multilabel.calibration import (
     _fit_curves,
     _softmax_slope,
 )
-from sklearn_sparsemap.estimators._multilabel.coherence import implications, make_coherent
 from sklearn_sparsemap.estimators._multilabel.decisions import (
     GRID,
     SET_GRID,
@@ -275,6 +274,8 @@ def replace(patch, room, name, value):
     return old
 
 
+_COHERENCE = vars(modules_with("estimators", "make_coherent")[0])
+implications, make_coherent = _COHERENCE["implications"], _COHERENCE["make_coherent"]
 LBFGSLearner = vars(modules_with("estimators", "LBFGSLearner")[0])["LBFGSLearner"]
 NetworkModel = vars(modules_with("_training", "NetworkModel")[0])["NetworkModel"]
 
