@@ -253,7 +253,7 @@ def _enough(n):
 def prefers_cuts(scores, additional, dims, marginals, gap, n_calls):
     """Return the competence of cuts: `AT_ONCE` or `ALL`, because it depends on the scores alone."""
     n = dims[0]
-    return AT_ONCE if supports_reach(scores, n + 1, n, _enough(n)) else np.int64(ALL)
+    return AT_ONCE if supports_reach(scores, n + 1, n, _enough(n), True) else np.int64(ALL)
 
 
 @as_competence
