@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial, update_wrapper
 from types import MethodType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from .annotations import Any, Callable
 
@@ -45,4 +45,4 @@ def available_if(check: Callable[[Any], Any]) -> Callable[[Method], Method]:
 
     Callers see the message of that error, which names the reason and the remedy.
     """
-    return partial(_AvailableIf, check=check)
+    return cast("Callable[[Method], Method]", partial(_AvailableIf, check=check))
