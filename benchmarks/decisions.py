@@ -97,7 +97,7 @@ def record_means(kind, means, seeds):
     for method, theirs in means.items():
         if method.startswith("ours"):
             continue
-        ours, package = means["ours, sparsemap"], "pyepo" if method.startswith("PyEPO") else None
+        ours, package = means["ours, sparsemap"], "pyepo" if method.startswith("PyEPO") else "scikit-learn"
         for place, (measure, unit) in enumerate((("normalised regret", "%"), ("CPU time of training", "s"))):
             results.record("decisions", f"{kind}, mean of all problems", measure, ours[place], unit, method,
                            theirs[place], seeds, package=package)  # fmt: skip

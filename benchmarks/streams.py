@@ -283,7 +283,7 @@ def main():
                 for k, measure in enumerate(("before", "ten batches after", "end")):
                     results.record(
                         f"streams: {name}{note}", change, f"accuracy, {measure}", 100 * ours[k], "%",
-                        peer="SGDClassifier", theirs=100 * theirs[k], seeds=len(seeds),
+                        peer="SGDClassifier", theirs=100 * theirs[k], seeds=len(seeds), package="scikit-learn",
                     )  # fmt: skip
 
 
