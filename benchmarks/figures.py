@@ -80,7 +80,7 @@ PLAN = (
     Run("recordings.py --only accuracy --seeds 1", r"accuracy.*seed 0|seed 0.*accuracy", 200),
     Run("group_lasso.py --fractions 0.5 0.1 --tols 1e-7 1e-9 1e-11", r"multinomial", 120),
     Run("group_lasso.py --flat", r"least squares", 30),
-    Run("conformal.py --parts --samples 1000", r"(missed parts|labels of a set).* level 0\.9", 150),
+    Run("conformal.py --parts --samples 1000", r"level 0\.9 \|", 150),
     Run("label_sets.py --rows 2000 --peers boosting --sets emotions generated-12 generated-30 yeast",
         r"mean of 4.*(example F1|whole sets|mAP|log loss|CPU)", 150),
     Run("spans.py --only reliability", r"calibration", 120),
