@@ -66,9 +66,9 @@ PLAN = (
     Run("token_dicts.py", r"features of a tutorial.*as in its tutorial", 250),
     Run("crf.py --sentences 1000 --jobs 1", r"1,000 .*(span F1|CPU)", 60),
     Run("score_models.py --part one", r"", 300),
-    Run("structures.py", r"time warping|isotonic|hmmlearn", 120),
+    Run("structures.py", r"time warping|isotonic", 120),
     Run("latency.py", r"", 60),
-    Run("oracles.py --repeats 3 --sizes 40 100", r"(40|100) (x|words, trained)|40 words", 40),
+    Run("oracles.py --repeats 3 --sizes 40 100", r"", 40),
     Run("inference.py --repeats 3", r"C\+\+|entmax", 150),
     Run("factor_graphs.py --solvers auto --samples 20", r"C\+\+", 60),
     Run("devices.py --moreau --batches 64 1024 --threads 2", r"Moreau", 120),
@@ -148,10 +148,12 @@ def execute(run, passed_on):
         paths = [str(results.ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
         began = perf_counter()
-        done = subprocess.run([sys.executable, script, *arguments, *passed_on, "--json", str(file)], env=environment)
+        command = [sys.executable, script, *arguments, *passed_on, "--json", str(file)]
+        done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True)
         seconds = perf_counter() - began
         if done.returncode:
-            return f"exit status {done.returncode}"
+            print(done.stderr, file=sys.stderr)
+            return next(reversed(done.stderr.strip().splitlines()), f"exit status {done.returncode}")
         n_rows = keep(run, results.read(file) if file.exists() else [], seconds)
     print(f"{run.command}: {n_rows} rows, {seconds:.0f} s\n", flush=True)
     return "" if n_rows else "no rows; are all peers installed?"

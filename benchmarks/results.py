@@ -28,6 +28,7 @@ import subprocess
 import sys
 from datetime import date
 from functools import cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -51,6 +52,14 @@ def parse(parser):
         # Before the clocks start, and before anybody edits the code.
         code()
     return arguments
+
+
+def peer(module, distribution):
+    """Import and return a library that a script compares with; without it, end with the way to install it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError:
+        sys.exit(f"{Path(sys.argv[0]).name} needs a peer that is missing: pip install {distribution}")
 
 
 def identity(record):

@@ -265,6 +265,11 @@ def test_a_script_run_again_replaces_its_records(modules, tmp_path, monkeypatch)
     assert (memory["ours"], memory["theirs"], memory["ratio"]) == (1.0, None, None)
 
 
+def test_a_missing_peer_is_named(modules):
+    with pytest.raises(SystemExit, match="needs a peer that is missing: pip install a-library"):
+        modules.results.peer("no_such_library", "a-library")
+
+
 def test_no_bar_starts_above_zero(monkeypatch):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     from matplotlib.container import BarContainer
