@@ -153,7 +153,8 @@ QUOTES = (
           ("``ExtraTreesClassifier(200)``", "ExtraTrees(200) under a chain"),
           ("``ExtraTreesClassifier(200)`` alone", "ExtraTrees(200) alone"))),
     *(Quote("doc/guide/label_sets.rst", f"\n{cell} {EDGES}", edges_of(data))
-      for cell, data in (("emotions", "emotions"), ("yeast", "yeast"), ("generated", "generated-12"))),
+      for cell, data in (("emotions", "emotions"), ("yeast", "yeast"), ("generated", "generated-12"),
+                         ("tmc2007-500, 1,000", "tmc2007-500/1000"), ("Enron_corr", "Enron_corr"))),
     *(Quote("doc/guide/streams.rst", f"\n{cell} {{s0[{of}]:.1f}}, {{s1[{of}]:.1f}}, {{s2[{of}]:.1f}} "
             f"{{c0[{of}]:.1f}}, {{c1[{of}]:.1f}}, {{c2[{of}]:.1f}}\n", windows_of(average))
       for cell, of, average in (
