@@ -61,7 +61,7 @@ LABEL_SETS += " Enron_corr bibtex/1000"
 PLAN = (
     Run("chunking.py --peers ap-10", r"^chunking \|.*(span F1|training) \| .*10 epochs", 150),
     Run(f"label_sets.py --rows 2000 --peers linear trees --sets {LABEL_SETS}",
-        r"mean of 10.*(example F1|whole sets|mAP|log loss|CPU)", 700),
+        r"mean of 10.*(example F1|whole sets|mAP|log loss|CPU)", 400),
     Run("decisions.py --only path --seeds 3", r"path", 300),
     Run("token_dicts.py", r"features of a tutorial.*as in its tutorial", 250),
     Run("crf.py --sentences 1000 --jobs 1", r"1,000 .*(span F1|CPU)", 60),

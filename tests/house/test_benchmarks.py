@@ -222,7 +222,7 @@ def test_the_measured_code_follows_names_through_the_package(modules):
 def test_a_command_is_due_if_its_records_are_of_something_else(modules, monkeypatch):
     figures, results = modules.figures, modules.results
     monkeypatch.setattr(modules.measured_code, "digest", {"oracles": "0123abcd"}.get)
-    run = next(run for run in figures.PLAN if run.script == "oracles")
+    run = figures.Run("oracles.py --fast", "matching 40", 5)
     record = {
         "task": "MAP inference", "data": "matching 40 x 40", "measure": "time", "peer": "lapx", "command": run.command,
         "code": "0123abcd", "machine": results.machine([]), "seconds": 7,
