@@ -336,9 +336,9 @@ def paper_table(paper):
 
 # Networks of the papers that scripts of `benchmarks` build in PyTorch, by script.
 NETWORKS = {
-    "published_parsing.py": "BiLSTM parser of Kiperwasser and Goldberg",
-    "nli.py": "decomposable attention",
-    "listops.py": "latent tree with a graph network",
+    "published_parsing.py": "BiLSTM parser",
+    "nli.py": "attention between two sentences: decomposable, ESIM, and a small one",
+    "listops.py": "tagger with a latent tree",
 }
 
 
