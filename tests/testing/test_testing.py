@@ -5,7 +5,6 @@ import importlib
 import inspect
 import re
 from functools import cache
-from importlib.util import find_spec
 from itertools import combinations, product
 from pathlib import Path
 
@@ -45,9 +44,6 @@ GUIDE = Path(__file__).resolve().parents[2] / "doc" / "own_structure.rst"
 
 def test_additional_scores_have_no_name_of_a_parameter():
     takers = [sparsemap, map_inference, marginal_inference, n_best, FenchelYoungLoss.loss_gradient]
-    if find_spec("torch") is not None:
-        layers = importlib.import_module("sklearn_sparsemap.torch")
-        takers += [layers.SparseMAP.forward, layers.FenchelYoungLoss.forward]
     names = {name for taker in takers for name in inspect.signature(taker).parameters} - {"additional"}
     assert names >= {"structure", "k", "gold"}
     for name in names:
