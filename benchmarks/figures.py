@@ -94,7 +94,7 @@ PLAN = (
     Run("n_best.py --only acceptance peers", r"scipy|predict_n_best|(chain 40|budget 100).*k = 5 \| MAP", 60),
     Run("auto.py --only trained", r"recipes|recordings|assignments", 60),
     Run("label_growth.py --labels 100 1000 --peer", r"fit", 100),
-    Run("ocr.py", r"", 110),
+    Run("ocr.py", r"letter by letter", 110),
     Run("online.py --batch-sizes 4", r"CPU time of fit|span F1", 120),
     Run("stream.py --examples 1000000", r"\| 1,000,000", 60),
     Run("exactness.py --n 4000", r"", 200),
