@@ -439,7 +439,7 @@ def sets():
     X = rng.normal(size=(90, 4))
     Z = (X[:, :3] + 0.4 * rng.normal(size=(90, 3)) > [0.0, 0.5, 1.0]).astype(int)
     Y = pd.DataFrame(Z, columns=list("abc"))
-    return X, Y, MultilabelLPSparseMAP(loss="logistic", alpha=0.01).fit(X, Y)
+    return X, Y, MultilabelLPSparseMAP(score_model="linear", loss="logistic", alpha=0.01).fit(X, Y)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -467,7 +467,7 @@ def test_all_calls_read_each_type_of_columns(sets, kind):
     assert propensity_scored_precision_at_k(own, columns, 1, rare) == pytest.approx(
         propensity_scored_precision_at_k(Y.to_numpy(), probabilities, 1, rare[["a", "b", "c"]].to_numpy())
     )
-    cheap = MultilabelLPSparseMAP(loss="logistic", alpha=0.01, max_iter=5)
+    cheap = MultilabelLPSparseMAP(score_model="linear", loss="logistic", alpha=0.01, max_iter=5)
     for scoring in (None, example_f1_scorer):
         scores = [cross_val_score(cheap, X, y, cv=KFold(3), scoring=scoring) for y in (own, Y[["c", "a", "b"]])]
         np.testing.assert_array_equal(*scores)
