@@ -415,9 +415,9 @@ LASSO = {
     "warm_start": [True],
 }
 LASSO_BASE = {"structure": "chain", "groups": GROUPS, "alpha": 0.05, "tol": 1e-2}
-CV_BASE = {"groups": GROUPS, "n_alphas": 3, "cv": 2, "tol": 1e-2}
+CV_BASE = {"groups": GROUPS, "n_alphas": 4, "cv": 3, "tol": 1e-2}
 LASSO_CV = {name: values for name, values in LASSO.items() if name not in ("alpha", "tol", "warm_start")} | {
-    "n_alphas": [2], "eps": [0.5], "alphas": [[0.1, 0.01]], "cv": [3], "rule": ["one_se"],
+    "n_alphas": [3], "eps": [0.5], "alphas": [[0.1, 0.01]], "cv": [2], "rule": ["one_se"],
     "scoring": [lambda model, X, y: -model.n_nonzero_coefs_],
 }  # fmt: skip
 SETTINGS |= {
