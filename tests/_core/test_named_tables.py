@@ -81,7 +81,7 @@ ARGUMENTS = {
     """,
     "positional, because it is an array of the library's own format": """
         additional_slots arrays batch dense dims distinct_additional expected extra flat given group_atoms group_indptr
-        indices indptr log_partition of_atoms parts problem problems shape shapes slot_ptr slots solution states totals
+        indices indptr log_partition of_atoms problem problems shape shapes slot_ptr slots solution states totals
         unary work changes directions lengths arcs grandparents siblings progress attributes
         recency thresholds wanted
     """,
@@ -91,7 +91,7 @@ ARGUMENTS = {
     """,
     "no table: an object, function, number or word": """
         a b again answered args ax client conformal cv decode derived_fields encode entries estimator explanation
-        featured first fitted_estimator graph held_out_loss hierarchy kwargs learner limit map_oracle max_iter
+        featured first fitted_estimator graph held_out_loss hierarchy kwargs limit map_oracle max_iter
         memory model more n n_additional n_jobs n_parts name nested node norms options parameters params per_sample
         pos_label random_state result results rival rng score_difference scoring second steps structure table
         tol transformer transformers validate variables vectors warm_start what zero_division parts_of quantity
