@@ -221,10 +221,10 @@ def bound_masks(array):
     return np.where((array < -LARGEST_SCORE) & (array > -np.inf), -LARGEST_SCORE, array)
 
 
-def are_scores(array):
-    """Return whether all entries of a float64 array are -inf, or finite with finite sums."""
+def are_scores(array, size=None):
+    """Return whether all entries of a float64 array are -inf, or finite with finite sums of `size` (default: all)."""
     # Fast path for finite scores, without temporary arrays. With NaN both comparisons are False.
-    most = LARGEST_SCORE / max(array.size, 1)
+    most = LARGEST_SCORE / max(array.size if size is None else size, 1)
     with np.errstate(invalid="ignore"):
         if array.min(initial=0.0) >= -most and array.max(initial=0.0) <= most:
             return True
