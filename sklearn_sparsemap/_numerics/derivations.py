@@ -14,7 +14,7 @@ References
 .. [1] Eppstein. Finding the k Shortest Paths. SIAM Journal on Computing, 1998.
 .. [2] Huang and Chiang. Better k-best Parsing. IWPT 2005.
 
-Used by `structures`.
+Used by `structures` and `inside_outside.py`.
 """
 
 import numpy as np

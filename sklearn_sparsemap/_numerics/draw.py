@@ -1,6 +1,6 @@
 """Draws from many categorical distributions at once, and random numbers in kernels.
 
-Used by `inference` and `structures`.
+Used by `inference`, `face.py` and `inside_outside.py`.
 """
 
 import numpy as np

@@ -9,6 +9,7 @@ References
 .. [1] Eisner. Inside-Outside and Forward-Backward Algorithms Are Just Backprop. Workshop on Structured Prediction for
    NLP, 2016.
 
+Used by `structures`.
 """
 
 import numpy as np
@@ -44,18 +45,19 @@ from .sparsemax import highest
 
 
 @kernel
-def _to_shares(totals):
-    """Replace logarithms by their softmax; return the log-sum."""
+def _exponentiate(totals):
+    """Replace numbers by the exponentials of their differences from the largest one.
+
+    Returns the logarithm of the sum of the exponentials of all, and the sum of the new numbers.
+    """
     top = highest(totals)
-    norm = 0.0
     if top == -np.inf:
-        return top
+        return top, 1.0
+    norm = 0.0
     for a in range(totals.shape[0]):
         totals[a] = np.exp(totals[a] - top)
         norm += totals[a]
-    for a in range(totals.shape[0]):
-        totals[a] /= norm
-    return top + np.log(norm)
+    return top + np.log(norm), norm
 
 
 @kernel
@@ -103,7 +105,7 @@ def marginals_by(name, entering, n_nodes_of):
             if not (is_inside or passed[node] > 0.0):
                 continue
             n = ways(scores, additional, dims, table, node, arcs, totals)
-            total = _to_shares(totals[:n])
+            total, norm = _exponentiate(totals[:n])
             if is_inside:
                 table[node - 1] = total
                 continue
@@ -111,8 +113,9 @@ def marginals_by(name, entering, n_nodes_of):
                 log_partition = total
                 if total == -np.inf:
                     break
+            rate = passed[node] / norm
             for a in range(n):
-                _pass_on(arcs, a, passed[node] * totals[a], passed, marginals, expected)
+                _pass_on(arcs, a, rate * totals[a], passed, marginals, expected)
         return log_partition
 
     def marginals_of(scores, additional, dims, work, slots, additional_slots):
@@ -132,16 +135,16 @@ def marginals_by(name, entering, n_nodes_of):
 
 
 @kernel
-def _draw_place(shares, uniform):
-    """Return a place, drawn with the given probabilities; one of the likely ones in case of rounding."""
-    drawn = np.int64(0)
-    for a in range(shares.shape[0]):
-        if shares[a] > 0.0:
-            drawn = a
-            uniform -= shares[a]
-            if uniform < 0.0:
+def _place_of(weights, total):
+    """Return the first place at which the cumulative sum of weights exceeds `total`, or the last weight above 0."""
+    place = np.int64(0)
+    for a in range(weights.shape[0]):
+        if weights[a] > 0.0:
+            place = a
+            total -= weights[a]
+            if total < 0.0:
                 break
-    return drawn
+    return place
 
 
 @entry(types.void(ENTERING, FLOATS, FLOATS, INTS, FLOATS_OUT, types.uint64, PARTS_2D_OUT))
@@ -170,8 +173,8 @@ def draw_derivations(entering, scores, additional, dims, table, seed, slots):
         while depth > 0:
             depth -= 1
             n = entering(scores, additional, dims, table, stack[depth], arcs, totals)
-            _to_shares(totals[:n])
-            seed = fill_random(seed, uniform)
-            drawn = _draw_place(totals[:n], uniform[0] + 0.5)
             if n > 0:
+                _, norm = _exponentiate(totals[:n])
+                seed = fill_random(seed, uniform)
+                drawn = _place_of(totals[:n], norm * (uniform[0] + 0.5))
                 stack, depth = follow(arcs, drawn, stack, depth, slots[i])

@@ -2,6 +2,7 @@
 
 The nodes of candidate g for the grandparent are numbered from ``g (n + 1) + 1`` on: one for each modifier, and the end.
 
+Used by `structure.py`.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """The best modifiers of a head: a path from the start through the modifiers to the end, for each grandparent.
 
-Used by `entering.py`, `gibbs.py` and `structure.py`.
+Used by `entering.py` and `structure.py`.
 """
 
 import numpy as np

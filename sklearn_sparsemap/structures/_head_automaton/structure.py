@@ -69,6 +69,7 @@ class HeadAutomaton(Structure):
     oracle = best_modifiers
     entering = ways_of_modifiers
     marginal_oracle = modifier_marginals
+    sums_for_entering = True
     strict_encode = True
     _rows_of_samples = "a head automaton has one row for each candidate and each word"
 
