@@ -334,7 +334,7 @@ class Structure(HasContent):
         return np.concatenate([by_dims[dims.tobytes()] for dims in problems.dims])
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
-        """Draw `n` structures of a batch of one from the Gibbs distribution; None to draw parts from their marginals."""
+        """Draw `n` structures of a batch of one from the Gibbs distribution; None to draw them part by part."""
         if not self.sums_for_entering:
             return None
         none = np.zeros(0, np.int32)
