@@ -29,7 +29,6 @@ from .._core.jit import (
     ORACLE,
     Entry,
     FirstClass,
-    copy_into,
     entry,
     kernel,
     new_constants,
@@ -79,27 +78,23 @@ def put_arc(arcs, n, tail, other, slot, part):
 
 
 @kernel
-def new_arcs(n_entries):
-    """Return the last two arguments of `entering`, given the number of parts and entries of the table."""
-    # No node has more entering hyperarcs.
-    n_arcs = n_entries + 1
-    return np.empty((n_arcs, 8), np.int64), new_floats(n_arcs)
+def new_space(n_entries):
+    """Return the last two arguments of `entering`, and a stack, given the number of parts and entries of the table."""
+    # No node has more entering hyperarcs, and no derivation more nodes.
+    n = n_entries + 2
+    return np.empty((n, 8), np.int64), new_floats(n), new_ints(n)
 
 
 @kernel
 def follow(arcs, a, stack, depth, slots):
-    """Write the parts of a hyperarc, and push its tails; return the stack, larger if it was full, and its depth."""
-    if depth + 2 > stack.shape[0]:
-        larger = new_ints(2 * stack.shape[0])
-        copy_into(larger, stack)
-        stack = larger
+    """Write the parts of a hyperarc, and push its tails; return the depth of the stack."""
     for column in range(TAIL, SLOT):
         if arcs[a, column] != NONE:
             stack[depth] = arcs[a, column]
             depth += 1
     for c in range(arcs[a, COUNT]):
         slots[arcs[a, SLOT] + c] = arcs[a, PART] + c * arcs[a, STEP]
-    return stack, depth
+    return depth
 
 
 @kernel
@@ -120,7 +115,7 @@ def _walk(entering, problem, space, deviations, value, number, needed, queue, sl
     problem : tuple
         The first four arguments of `entering`.
     space : tuple of arrays
-        The last two.
+        See `new_space`.
     deviations : int array
         The nodes and the hyperarcs taken there; see `choices_of`.
     value : float
@@ -135,9 +130,8 @@ def _walk(entering, problem, space, deviations, value, number, needed, queue, sl
         Gets the parts.
     """
     scores, additional, dims, work = problem
-    arcs, totals = space
+    arcs, totals, stack = space
     values, rows = queue
-    stack = new_ints(np.int64(16))
     depth = np.int64(1)
     at = np.int64(0)
     stack[0] = SINK
@@ -158,7 +152,7 @@ def _walk(entering, problem, space, deviations, value, number, needed, queue, sl
                 if a != taken and total > values[0]:
                     values, rows = push(values, rows, needed, total, number, node, a)
         if n > 0:
-            stack, depth = follow(arcs, taken, stack, depth, slots)
+            depth = follow(arcs, taken, stack, depth, slots)
     return values, rows
 
 
@@ -190,7 +184,7 @@ def best_derivations(oracle, entering, problems, limit, counts, start, stop):
         work = new_constants(problems.sizes[i, 2], 0.0)
         slots = new_parts(problems.sizes[i, 0])
         problem = scores, additional, problems.dims[i], work
-        space = new_arcs(scores.shape[0] + work.shape[0])
+        space = new_space(scores.shape[0] + work.shape[0])
         best = oracle(scores, additional, problems.dims[i], work, slots, new_parts(problems.sizes[i, 1]))
         queue = new_queue(np.int64(FIRST_ROWS), -np.inf)
         found = new_ints(np.int64(48))

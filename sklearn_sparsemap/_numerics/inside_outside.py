@@ -24,7 +24,6 @@ from .._core.jit import (
     entry,
     kernel,
     new_floats,
-    new_ints,
 )
 from .derivations import (
     ADDITIONAL,
@@ -38,7 +37,7 @@ from .derivations import (
     STEP,
     TAIL,
     follow,
-    new_arcs,
+    new_space,
 )
 from .draw import fill_random
 from .sparsemax import highest
@@ -96,7 +95,7 @@ def marginals_by(name, entering, n_nodes_of):
     def sum_and_pass(problem, space, passed, marginals, expected):
         """Fill the table with log-sums, then distribute the probability of each node; return log Z."""
         scores, additional, dims, table = problem
-        arcs, totals = space
+        arcs, totals, _ = space
         n_nodes = passed.shape[0] - 1
         log_partition = -np.inf
         for k in range(2 * n_nodes + 1):
@@ -127,7 +126,7 @@ def marginals_by(name, entering, n_nodes_of):
         passed = work[n_keys + n_nodes : n_keys + 2 * n_nodes + 1]
         passed[SINK] = 1.0
         problem = scores, additional, dims, work[n_keys : n_keys + n_nodes]
-        return sum_and_pass(problem, new_arcs(n_parts + n_nodes), passed, work[:n_parts], work[n_parts:n_keys])
+        return sum_and_pass(problem, new_space(n_parts + n_nodes), passed, work[:n_parts], work[n_parts:n_keys])
 
     marginals_of.__name__ = name
     marginals_of.__module__ = entering.__module__
@@ -147,6 +146,25 @@ def _place_of(weights, total):
     return place
 
 
+@kernel
+def _draw_derivation(entering, problem, space, seed, uniform, slots):
+    """Draw a structure; return the next seed. `uniform` has space for a random number."""
+    scores, additional, dims, table = problem
+    arcs, totals, stack = space
+    slots[:] = -1
+    stack[0] = SINK
+    depth = np.int64(1)
+    while depth > 0:
+        depth -= 1
+        n = entering(scores, additional, dims, table, stack[depth], arcs, totals)
+        if n > 0:
+            _, norm = _exponentiate(totals[:n])
+            seed = fill_random(seed, uniform)
+            drawn = _place_of(totals[:n], norm * (uniform[0] + 0.5))
+            depth = follow(arcs, drawn, stack, depth, slots)
+    return seed
+
+
 @entry(types.void(ENTERING, FLOATS, FLOATS, INTS, FLOATS_OUT, types.uint64, PARTS_2D_OUT))
 def draw_derivations(entering, scores, additional, dims, table, seed, slots):
     """Draw structures from the Gibbs distribution, from the final node back.
@@ -163,18 +181,22 @@ def draw_derivations(entering, scores, additional, dims, table, seed, slots):
     slots : int32 array of shape (n_draws, n_slots)
         Gets the unary parts.
     """
-    arcs, totals = new_arcs(scores.shape[0] + table.shape[0])
+    problem = scores, additional, dims, table
+    space = new_space(scores.shape[0] + table.shape[0])
     uniform = new_floats(np.int64(1))
-    stack = new_ints(np.int64(16))
     for i in range(slots.shape[0]):
-        slots[i, :] = -1
-        stack[0] = SINK
-        depth = np.int64(1)
-        while depth > 0:
-            depth -= 1
-            n = entering(scores, additional, dims, table, stack[depth], arcs, totals)
-            if n > 0:
-                _, norm = _exponentiate(totals[:n])
-                seed = fill_random(seed, uniform)
-                drawn = _place_of(totals[:n], norm * (uniform[0] + 0.5))
-                stack, depth = follow(arcs, drawn, stack, depth, slots[i])
+        seed = _draw_derivation(entering, problem, space, seed, uniform, slots[i])
+
+
+@kernel
+def _fill_sums(entering, scores, additional, dims, table, space):
+    arcs, totals, _ = space
+    for k in range(table.shape[0]):
+        n = entering(scores, additional, dims, table, k + 1, arcs, totals)
+        table[k], _ = _exponentiate(totals[:n])
+
+
+@entry(types.void(ENTERING, FLOATS, FLOATS, INTS, FLOATS_OUT))
+def fill_sums(entering, scores, additional, dims, table):
+    """Fill in the log-sums of nodes 1 and on, each of which has larger numbers than its tails; see `marginals_by`."""
+    _fill_sums(entering, scores, additional, dims, table, new_space(scores.shape[0] + table.shape[0]))

@@ -337,14 +337,19 @@ class Structure(HasContent):
         """Draw `n` structures of a batch of one from the Gibbs distribution; None to draw them part by part."""
         if not self.sums_for_entering:
             return None
-        none = np.zeros(0, np.int32)
-        problem = sample.scores, sample.additional, sample.dims
-        work = np.empty(int(sample.sizes[3]))
-        self.marginal_oracle(*problem, work, none, none)
         slots = np.empty((n, int(sample.sizes[0])), np.int32)
-        table = work[sample.n_parts + len(sample.additional) :]
-        draw_derivations(self.entering, *problem, table, rng.randint(1, 2**63, dtype=np.uint64), slots)
+        problem = self.entering, sample.scores, sample.additional, sample.dims
+        draw_derivations(*problem, self._log_sums(sample), rng.randint(1, 2**63, dtype=np.uint64), slots)
+        if self.decodes_stacks:
+            return list(self.decode(slots, sample.dims))
         return [self.decode(own, sample.dims) for own in slots]
+
+    def _log_sums(self, sample):
+        """Return the table that `entering` reads, with log-sums."""
+        none = np.zeros(0, np.int32)
+        work = np.empty(int(sample.sizes[3]))
+        self.marginal_oracle(sample.scores, sample.additional, sample.dims, work, none, none)
+        return work[sample.n_parts + len(sample.additional) :]
 
     def span_reader(self, labels: Sequence[Any] | None, scheme: str | None) -> Any:
         """Return the reader of the spans of structures, `_core/spans.py`; raise ValueError if they have none.
