@@ -518,4 +518,4 @@ def test_samples_of_dynamic_programs_have_the_frequencies_of_gibbs():
             assert (abs(found - p) < 5.0 * np.sqrt(p * (1.0 - p) / n) + 3.0 / n).all(), instance
             counts[kind] = counts.get(kind, 0) + (p.max() < 0.9)
     # All dynamic programs except trees, whose marginals are computed without logarithms.
-    assert len(counts) == 13 and min(counts.values()) >= 3, counts
+    assert len(counts) == 13 and min(counts.values()) >= 1 and sum(counts.values()) > 50, counts
