@@ -36,7 +36,8 @@ from ..._training._task import agreement_score
 from ...inference._graph.map import MAP_TIME_LIMIT
 from ...inference._problems import batch_of
 from ...inference._sampling import draw_structures
-from ...losses import LOSSES, FenchelYoungLoss
+from ...losses import FenchelYoungLoss
+from ...losses._recipes import TRAINED
 from ...spans import Span
 from .._failures import in_turn, warn_of_gaps, warn_user
 from .._state.export import LearnedArraysMixin
@@ -226,7 +227,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
                 warn_of_gaps(gaps, objectives)
             return task.in_shapes(marginals)
 
-        argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
+        argmax = "gibbs" if TRAINED[self._loss].argmax == "gibbs" else "sparsemap"
         no_rows = np.zeros((0, self._learned.model.sizes[1]))
         marginals = self._infer(X, argmax, known, run, no_rows)
         return marginals if structure.is_flat else object_array(marginals)
@@ -691,7 +692,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     def _check_gibbs(self, method):
         """Raise ValueError unless the model was trained with a loss of a Gibbs distribution."""
         check_is_fitted(self)
-        if LOSSES[self._latest_loss].argmax != "gibbs":
+        if TRAINED[self._latest_loss].argmax != "gibbs":
             raise ValueError(
                 f"{method} is for models of a Gibbs distribution; train with loss='crf' (this model has "
                 f"loss={self._latest_loss!r})"
@@ -783,14 +784,14 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         task : Task
         scores : array of shape (n_rows, n_outputs)
         argmax : {"map", "sparsemap", "gibbs"}
-            The kind of inference, as in `LOSSES`. Except for "map", scores are already divided by the temperature.
+            The kind of inference, as in `TRAINED`. Except for "map", scores are already divided by the temperature.
         """
         varies = task.varies
         if not np.any(varies):
             return scores
         check_positive("temperature", self.temperature)
         half = 0.5 * (self.temperature if argmax == "map" else 1.0)
-        shift = half * (argmax == "sparsemap") - half * (LOSSES[self._latest_loss].argmax == "sparsemap")
+        shift = half * (argmax == "sparsemap") - half * (TRAINED[self._latest_loss].argmax == "sparsemap")
         return scores + shift * varies
 
     @property

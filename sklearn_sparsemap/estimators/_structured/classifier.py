@@ -38,7 +38,7 @@ from ..._training._partial_task import PartialTask
 from ..._training._task import agreement_score
 from ..._training.score_models import LinearModel
 from ...inference._batch import marginal_oracle_of
-from ...losses import LOSSES
+from ...losses._recipes import TRAINED
 from ...structures import Structure
 from .._failures import in_turn, restore_on_error
 from .._learners import boosting, network, out_of_fold  # noqa: F401, register their learners
@@ -365,7 +365,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "structure": "no_validation",
-        "loss": [StrOptions(set(LOSSES))],
+        "loss": [StrOptions(set(TRAINED))],
         "cost": ["array-like", None],
         "temperature": [POSITIVE],
         "alpha": [NOT_NEGATIVE, StrOptions({"auto"}), None],
@@ -554,7 +554,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             if self._description() is not None:
                 self.alpha_ = float(_OTHER_PENALTY / n_samples)
                 return
-            loss = LOSSES[task.loss]
+            loss = TRAINED[task.loss]
             penalty = _PERCEPTRON_PENALTY if task.loss == "perceptron" else _PENALTY
             penalty /= task.length_factor**2
             if loss.argmax == "gibbs":
@@ -563,6 +563,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             if loss.argmax != "map" and not loss.margin:
                 # Scores are proportional to the temperature.
                 penalty /= self.temperature
+            if loss.expected:
+                # The cost does not depend on the temperature.
+                penalty /= self.temperature**2
             variance = total_variance(X.values, np.repeat(weights, lengths))
             self.alpha_ = float(penalty * min(variance, _MAX_VARIANCE) / n_samples)
         if gold is not None:
@@ -577,10 +580,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         The model is linear, except in a warm start: other kinds of score models have initial models of their own.
         """
         description = self._description()
-        if isinstance(task, PartialTask) and LOSSES[task.loss].margin:
+        if isinstance(task, PartialTask) and TRAINED[task.loss].margin and not task.is_expectation:
             raise ValueError(
                 f"y has labels of None, for which the cost of loss={task.loss!r} is not defined; use 'sparsemap', "
-                "'perceptron' or 'crf'"
+                "'perceptron', 'crf' or 'expected_cost'"
             )
         if description is not None:
             start = {} if isinstance(model, LinearModel) else {"start": model}
@@ -588,7 +591,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         solver = self.solver
         if solver == "auto":
             is_small = np.prod(model.coef.shape) <= _MAX_BATCH_WEIGHTS
-            solver = "lbfgs" if is_small and LOSSES[task.loss].argmax != "map" else "adagrad"
+            solver = "lbfgs" if is_small and TRAINED[task.loss].argmax != "map" else "adagrad"
         max_iter = self._iteration_limit(solver)
         if solver != "lbfgs":
             return learn_online(self, task, X, model, max_iter, rng)
@@ -693,7 +696,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """Check the parameters; return the structure."""
         check_parameters(self)
         structure = resolve_structure(self.structure)
-        argmax = LOSSES[self.loss].argmax
+        argmax = TRAINED[self.loss].argmax
         if argmax == "gibbs":
             marginal_oracle_of(structure, f"loss={self.loss!r}")
         if self.solver == "lbfgs" and argmax == "map":
