@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, Self
 
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-LossName = Literal["sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf", "expected_cost"]
+LossName = Literal["sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"]
 StructureName = Literal["auto", "chain", "tree", "matching"]
 ScoreModelName = Literal["linear", "network", "trees", "auto"]
 

@@ -7,8 +7,8 @@ scores of the second one forbid parts that contradict the known labels. So both 
 
 The expected cost does not need completions: it is that of the known labels.
 
-The other losses are differences of convex functions. L-BFGS minimises them directly. If there are kinks, the second term is
-linearised, and the remaining convex loss is minimised, repeatedly (the convex-concave procedure).
+The other losses are differences of convex functions. L-BFGS minimises them directly. If there are kinks, the second
+term is linearised, and the remaining convex loss is minimised, repeatedly (the convex-concave procedure).
 
 Reference: Yuille and Rangarajan, The Concave-Convex Procedure. Neural Computation 15, 2003.
 

@@ -165,8 +165,8 @@ class _StructureBatch:
             sums = np.zeros((n_ranges, 2 + len(additional)))
             over_ranges(
                 lambda start, stop, sums=sums: _residuals_of_samples(
-                    loss_of_target(task.inference), *task.inference.arguments, task.form, flat, additional, targets, memory,
-                    Chosen(samples, score_ptr, cuts[start : stop + 1], self.gap), (out, sums[start:stop]),
+                    loss_of_target(task.inference), *task.inference.arguments, task.form, flat, additional, targets,
+                    memory, Chosen(samples, score_ptr, cuts[start : stop + 1], self.gap), (out, sums[start:stop]),
                 ),
                 np.diff(score_ptr[cuts]),
                 n_jobs,
@@ -364,8 +364,8 @@ class StructureTask(Task):
             sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
             over_ranges(
                 lambda start, stop, sums=sums: _residuals_of_ranges(
-                    loss_of_target(self.inference), *self.inference.arguments, self.form, additional, targets, self.accuracy, memory,
-                    cuts[start : stop + 1], (out, sums[start:stop]),
+                    loss_of_target(self.inference), *self.inference.arguments, self.form, additional, targets,
+                    self.accuracy, memory, cuts[start : stop + 1], (out, sums[start:stop]),
                 ),
                 self.n_outputs * np.diff(self.row_ptr[cuts]),
                 n_jobs,

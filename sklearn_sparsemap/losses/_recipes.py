@@ -5,8 +5,8 @@ Used by `_layers`, `torch`, `_decisions.py`, `_fenchel_young.py` and `_graphs.py
 
 from collections import namedtuple
 
-# A loss: its regularised argmax, whether it depends on the cost of wrong structures, and whether it is the expected cost
-# and thus no Fenchel-Young loss. In that case the argmax is the distribution of the expectation.
+# A loss: its regularised argmax, whether it depends on the cost of wrong structures, and whether it is the expected
+# cost, which is no Fenchel-Young loss. The argmax is then the distribution of the expectation.
 Recipe = namedtuple("Recipe", ["argmax", "margin", "expected"], defaults=[False])
 
 

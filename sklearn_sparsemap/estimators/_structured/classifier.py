@@ -397,7 +397,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def __init__(
         self,
         structure: StructureName | Structure | FactorGraph | Callable[[Any], FactorGraph] = "auto",
-        loss: LossName = "sparsemap",
+        loss: LossName | Literal["expected_cost"] = "sparsemap",
         cost: ArrayLike | None = None,
         temperature: float = 1.0,
         alpha: float | Literal["auto"] | None = None,
