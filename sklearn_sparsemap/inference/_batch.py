@@ -1,7 +1,7 @@
 """Inference for problems that are laid out for the kernels, with one compiled call for each thread.
 
-Used by `_layers`, `_training`, `estimators`, `inference/_results`, `losses`, `_decisions.py`, `_n_best.py` and
-`_public.py`.
+Used by `_layers`, `_training`, `estimators`, `inference/_results`, `losses`, `_decisions.py`, `_entropy.py`,
+`_n_best.py` and `_public.py`.
 """
 
 from functools import partial
@@ -211,7 +211,10 @@ def marginal_slopes(structure, problems, directions, additional_directions, *, n
 def marginal_oracle_of(structure, what):
     """Return the marginal oracle of a structure, or raise ValueError with the reason why `what` is not available."""
     if structure.marginal_oracle is None:
-        raise ValueError(f"{what} needs marginals, which {structure!r} does not have: {structure.no_marginals}")
+        raise ValueError(
+            f"{what} needs marginals, which {structure!r} does not have: {structure.no_marginals}. SparseMAP, and the "
+            "losses 'sparsemap', 'margin_sparsemap', 'perceptron' and 'hinge', do without"
+        )
     return structure.marginal_oracle
 
 

@@ -1,6 +1,6 @@
 """Losses of structures by name, and the common formula of the Fenchel-Young losses.
 
-Used by `_layers`, `torch`, `_decisions.py`, `_fenchel_young.py` and `_graphs.py`.
+Used by `_layers`, `_training`, `estimators`, `torch`, `_decisions.py`, `_fenchel_young.py` and `_graphs.py`.
 """
 
 from collections import namedtuple

@@ -258,7 +258,7 @@ def refuse_curvature(handle, depends):
     """
     if depends and getattr(operator(handle), "argmax", None) == "gibbs":
         raise NotImplementedError(
-            "Gibbs marginals can be differentiated once here: crf losses have a second derivative and no third, and the "
+            "Gibbs marginals can be differentiated once here: crf losses have a second derivative and no third, the "
             "expected cost has no second one"
         )
 
