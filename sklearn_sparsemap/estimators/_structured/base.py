@@ -203,7 +203,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         """Compute the marginal probability of each label or part.
 
         With SparseMAP losses, perceptron and hinge these are SparseMAP marginals, most of which are zero. With the
-        losses crf and margin_crf they are the marginals of the Gibbs distribution. If structures differ in their number
+        losses crf, margin_crf and expected_cost they are the marginals of the Gibbs distribution. If structures differ in their number
         of parts, the marginals agree with `predict`: an independent part is predicted if its marginal exceeds 1/2.
 
         Parameters
@@ -323,7 +323,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     def predict_spans(self, X: Any, *, min_probability: float = 0.0, tokens: Any = None) -> list[list[Span]]:
         """Find the labelled spans of each sample, with their marginal probabilities.
 
-        The probability of a span is that of all structures in which it occurs. With the losses crf and margin_crf it is
+        The probability of a span is that of all structures in which it occurs. With losses of a Gibbs distribution it is
         that of the Gibbs distribution, by forward-backward. With other losses it is the sum of the weights of the
         structures of SparseMAP; see `predict_structures`.
 
@@ -349,7 +349,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         ------
         ValueError
             If the labels are no spans, the structure is neither a chain nor a `Segmentation`, or the data are not as
-            described. Also for `SequenceBudget` with the losses crf and margin_crf.
+            described. Also for `SequenceBudget` with losses of a Gibbs distribution.
 
         See Also
         --------
