@@ -203,8 +203,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         """Compute the marginal probability of each label or part.
 
         With SparseMAP losses, perceptron and hinge these are SparseMAP marginals, most of which are zero. With the
-        losses crf, margin_crf and expected_cost they are the marginals of the Gibbs distribution. If structures differ in their number
-        of parts, the marginals agree with `predict`: an independent part is predicted if its marginal exceeds 1/2.
+        losses crf, margin_crf and expected_cost they are the marginals of the Gibbs distribution. If structures differ
+        in their number of parts, the marginals agree with `predict`: an independent part is predicted if its marginal
+        exceeds 1/2.
 
         Parameters
         ----------
@@ -323,8 +324,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     def predict_spans(self, X: Any, *, min_probability: float = 0.0, tokens: Any = None) -> list[list[Span]]:
         """Find the labelled spans of each sample, with their marginal probabilities.
 
-        The probability of a span is that of all structures in which it occurs. With losses of a Gibbs distribution it is
-        that of the Gibbs distribution, by forward-backward. With other losses it is the sum of the weights of the
+        The probability of a span is that of all structures in which it occurs. With the losses of a Gibbs distribution it
+        is that of this distribution, by forward-backward. With other losses it is the sum of the weights of the
         structures of SparseMAP; see `predict_structures`.
 
         Parameters

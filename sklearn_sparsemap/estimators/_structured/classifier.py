@@ -110,17 +110,17 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         samples; a callable maps each sample to its `FactorGraph`; see the notes.
     loss : str, default="sparsemap"
         The training loss: ``"sparsemap"``, ``"margin_sparsemap"``, ``"perceptron"``, ``"hinge"``, ``"crf"``,
-        ``"margin_crf"`` or ``"expected_cost"``; see `sklearn_sparsemap.losses.FenchelYoungLoss`. The losses named ``margin_``, and hinge,
-        require that the true structure's score exceeds that of each other one by the number of wrong parts. If
-        structures differ in their number of parts, missing parts count, too. ``"expected_cost"`` minimises the expected
-        number of wrong (and missing) parts of structures drawn from the Gibbs distribution, see
+        ``"margin_crf"`` or ``"expected_cost"``; see `sklearn_sparsemap.losses.FenchelYoungLoss`. The losses named
+        ``margin_``, and hinge, require that the true structure's score exceeds that of each other one by the number of
+        wrong parts. If structures differ in their number of parts, missing parts count, too. ``"expected_cost"``
+        minimises the expected number of wrong (and missing) parts of structures drawn from the Gibbs distribution, see
         `sklearn_sparsemap.losses.ExpectedCost`. It is not convex: with linear scores, L-BFGS first fits crf, and
         continues from there. Online and with other score models, fit ``loss="crf"`` first, then set ``warm_start=True``
         and this loss, and fit again.
     cost : array-like of shape (n_classes, n_classes), default=None
-        Costs of wrong labels, for structures made of labels, losses with a margin and the expected cost: the cost of predicting the label
-        of the column if the label of the row is true, in the order of `classes_`. A table with the names of labels may
-        have more labels than `y`. Default: each wrong label costs 1.
+        Costs of wrong labels, for structures made of labels, losses with a margin and the expected cost: the cost of
+        predicting the label of the column if the label of the row is true, in the order of `classes_`. A table with the
+        names of labels may have more labels than `y`. Default: each wrong label costs 1.
     temperature : float, default=1.0
         Scale of the loss. Small values approach a structured perceptron, large values require a wider margin.
         Probabilities are those of the scores divided by the temperature. The perceptron loss does not depend on it. If
@@ -131,11 +131,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Default: ``0.15 * v / n``, with the total variance v of the features (at most 100) and the number n of samples.
         If sequences are longer than 32 steps and a label stays for more than 4 steps, on average, it is divided by the
         square of the smaller of both ratios.
-        For perceptron it is ``1.5 * v / n``. For crf, margin_crf and expected_cost it is smaller: ``0.01 * sqrt(r / 2) * v / n``, with
-        the number r of rows for each column of the features (at least 2, at most 450). ``"auto"`` chooses another
-        strength if held-out samples show that it is better, and then learns from all samples, in about twice the time.
-        See the notes. For other score models than linear ones: ``1 / n``, and ``0.1 / n``
-        for estimators of scikit-learn, where it applies to the additional scores only.
+        For perceptron it is ``1.5 * v / n``. For crf, margin_crf and expected_cost it is smaller:
+        ``0.01 * sqrt(r / 2) * v / n``, with the number r of rows for each column of the features (at least 2, at most 450). ``"auto"``
+        chooses another strength if held-out samples show that it is better, and then learns from all samples, in about
+        twice the time. See the notes. For other score models than linear ones: ``1 / n``, and ``0.1 / n`` for
+        estimators of scikit-learn, where it applies to the additional scores only.
     solver : {"auto", "lbfgs", "adagrad", "mira"}, default="auto"
         Optimiser. ``"lbfgs"`` is exact batch optimisation, for models of up to some million weights, and for smooth
         losses: not for perceptron and hinge. ``"adagrad"`` learns online, with sparse updates and averaged weights, for
@@ -297,17 +297,17 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     In `fit`, a label of None in a step is unknown. The loss is then the difference between the unconstrained and the
     constrained regularised maximum; the constraint is agreement with the known labels. (For crf, this is the negative
     log-probability of all completions together.) It need not be convex. In the expected cost, unknown labels cost
-    nothing. The losses sparsemap, perceptron, crf and expected_cost
-    support unknown labels, with L-BFGS or AdaGrad. ``predict(X, known=...)`` completes partially known structures.
+    nothing. The losses sparsemap, perceptron, crf and expected_cost support unknown labels, with L-BFGS or AdaGrad.
+    ``predict(X, known=...)`` completes partially known structures.
 
     Label sequences may have a weight for each step in `sample_weight`. Larger weights for rare labels find more of
     them; `class_weight` scales whole sequences. If v_1 < v_2 < ... are the distinct weights of a sequence, and v_0 = 0,
     its loss is ``sum_k (v_k - v_(k-1)) L_k``. L_k is the loss over the label sequences that equal the true one in all
     steps of a weight below v_k; for crf it is the negative log-probability of the labels of the heavier steps, given
-    the others. In the expected cost, weights are factors of the costs. So a step of weight w counts w times in the loss and its gradient, also in the cost of a margin. Equal
-    weights are the same as a weight for the sample. Without transitions, the loss is the weighted sum of the losses of
-    the steps. It is convex. The label of a step of weight 0 is not learned; it is only context. In means over the
-    samples, the weight of a sequence is the mean of its weights.
+    the others. In the expected cost, weights are factors of the costs. So a step of weight w counts w times in the loss
+    and its gradient, also in the cost of a margin. Equal weights are the same as a weight for the sample. Without
+    transitions, the loss is the weighted sum of the losses of the steps. It is convex. The label of a step of weight 0
+    is not learned; it is only context. In means over the samples, the weight of a sequence is the mean of its weights.
 
     Structures that are not made of labels have one row of features for each part. A tree over n words has (n + 1) * n
     rows, head by head (0 is the root), or an array of shape (n + 1, n, n_features). A matching has an array of shape
