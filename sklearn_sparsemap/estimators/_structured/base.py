@@ -324,8 +324,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     def predict_spans(self, X: Any, *, min_probability: float = 0.0, tokens: Any = None) -> list[list[Span]]:
         """Find the labelled spans of each sample, with their marginal probabilities.
 
-        The probability of a span is that of all structures in which it occurs. With the losses of a Gibbs distribution it
-        is that of this distribution, by forward-backward. With other losses it is the sum of the weights of the
+        The probability of a span is that of all structures in which it occurs. With the losses of a Gibbs distribution
+        it is that of this distribution, by forward-backward. With other losses it is the sum of the weights of the
         structures of SparseMAP; see `predict_structures`.
 
         Parameters

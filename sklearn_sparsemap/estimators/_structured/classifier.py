@@ -132,10 +132,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         If sequences are longer than 32 steps and a label stays for more than 4 steps, on average, it is divided by the
         square of the smaller of both ratios.
         For perceptron it is ``1.5 * v / n``. For crf, margin_crf and expected_cost it is smaller:
-        ``0.01 * sqrt(r / 2) * v / n``, with the number r of rows for each column of the features (at least 2, at most 450). ``"auto"``
-        chooses another strength if held-out samples show that it is better, and then learns from all samples, in about
-        twice the time. See the notes. For other score models than linear ones: ``1 / n``, and ``0.1 / n`` for
-        estimators of scikit-learn, where it applies to the additional scores only.
+        ``0.01 * sqrt(r / 2) * v / n``, with the number r of rows for each column of the features (at least 2, at most
+        450). ``"auto"`` chooses another strength if held-out samples show that it is better, and then learns from all
+        samples, in about twice the time. See the notes. For other score models than linear ones: ``1 / n``, and
+        ``0.1 / n`` for estimators of scikit-learn, where it applies to the additional scores only.
     solver : {"auto", "lbfgs", "adagrad", "mira"}, default="auto"
         Optimiser. ``"lbfgs"`` is exact batch optimisation, for models of up to some million weights, and for smooth
         losses: not for perceptron and hinge. ``"adagrad"`` learns online, with sparse updates and averaged weights, for
