@@ -21,8 +21,9 @@ from .._numerics.loops import GAP, OBJECTIVE, Problems, take_problems
 from ..inference import sparsemap
 from ..inference._batch import argmax_problems, decode_problems, map_problems, marginal_problems
 from ..inference._n_best import n_best_of_problems
-from ..losses._fenchel_young import LOSSES, Inference, loss_form
+from ..losses._fenchel_young import Inference, loss_form
 from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, new_memory
+from ..losses._recipes import TRAINED
 from ._data import LOSS_OF_TARGET, TARGETS, Targets, encode_gold, loss_of_target
 from ._task import Task, agreement_of
 
@@ -225,10 +226,16 @@ class StructureTask(Task):
         task.step_weights = None
         return task.n_wrong(scores, additional, n_jobs)
 
+    @property
+    def is_expectation(self):
+        return self.inference.is_expectation
+
     def smoothness(self):
+        if self.is_expectation:
+            return None
         n_samples = len(self.row_ptr) - 1
         largest = 1.0
-        if LOSSES[self.loss].argmax == "gibbs":
+        if TRAINED[self.loss].argmax == "gibbs":
             # The covariance of the parts is at most the squared norm of a structure.
             largest = self.layout[1][:, 0].astype(np.float64) ** (2 if self.structure.repeats else 1)
         return np.broadcast_to(largest / self.temperature, n_samples)
@@ -317,7 +324,7 @@ class StructureTask(Task):
             sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
             over_ranges(
                 lambda start, stop, sums=sums: _residuals_of_ranges(
-                    loss_of_target, *self.inference.arguments, self.form, additional, targets, memory,
+                    loss_of_target(self.inference), *self.inference.arguments, self.form, additional, targets, memory,
                     chosen._replace(cuts=cuts[start : stop + 1]), (out, sums[start:stop]),
                 ),
                 np.diff(chosen.score_ptr[cuts]),
@@ -410,7 +417,7 @@ class StructureTask(Task):
 
     def marginals(self, scores, additional, n_jobs):
         problems = self._problems(scores, additional)
-        if LOSSES[self.loss].argmax == "gibbs":
+        if TRAINED[self.loss].argmax == "gibbs":
             marginals, _, _ = marginal_problems(self.structure, problems, n_jobs=n_jobs)
             return marginals.reshape(scores.shape), None, None
         marginals, statistics, _ = argmax_problems(self.structure, problems, n_jobs=n_jobs)

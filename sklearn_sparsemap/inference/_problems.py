@@ -1,6 +1,6 @@
 """Checks of the user's input, and its layout for the kernels.
 
-Used by `_layers`, `estimators`, `inference/_graph`, `losses`, `testing`, `_n_best.py` and `_public.py`.
+Used by `_layers`, `estimators`, `inference/_graph`, `losses`, `testing`, `_entropy.py`, `_n_best.py` and `_public.py`.
 """
 
 from functools import cached_property

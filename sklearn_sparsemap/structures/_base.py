@@ -451,7 +451,7 @@ class Structure(HasContent):
 
         Returns
         -------
-        dims : tuple of int
+        dims : tuple of int, or int64 array
         sizes : tuple of int
             `sizes`, `marginal_work`, and 1 if `repeats`.
 
@@ -461,8 +461,13 @@ class Structure(HasContent):
             If scores cannot have this shape, or if `dims` is invalid because a user has edited attributes.
         """
         dims = self.dims(shape, given)
-        # The check by the abstract class takes ten times as long, and a path has thousands of dims.
-        if not all([(type(d) is int or isinstance(d, Integral)) and d >= 0 for d in dims]):
+        if isinstance(dims, np.ndarray):
+            # A grammar has thousands of dims.
+            are_sizes = dims.dtype == np.int64 and dims.min(initial=0) >= 0
+        else:
+            # The check by the abstract class takes ten times as long.
+            are_sizes = all([(type(d) is int or isinstance(d, Integral)) and d >= 0 for d in dims])
+        if not are_sizes:
             raise ValueError(
                 f"the sizes of {self!r} must be non-negative ints; got {tuple(dims)}. Make a new structure instead of "
                 "editing one"

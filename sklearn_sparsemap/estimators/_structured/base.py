@@ -36,7 +36,8 @@ from ..._training._task import agreement_score
 from ...inference._graph.map import MAP_TIME_LIMIT
 from ...inference._problems import batch_of
 from ...inference._sampling import draw_structures
-from ...losses import LOSSES, FenchelYoungLoss
+from ...losses import FenchelYoungLoss
+from ...losses._recipes import TRAINED
 from ...spans import Span
 from .._failures import in_turn, warn_of_gaps, warn_user
 from .._state.export import LearnedArraysMixin
@@ -200,8 +201,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         """Compute the marginal probability of each label or part.
 
         With SparseMAP losses, perceptron and hinge these are SparseMAP marginals, most of which are zero. With the
-        losses crf and margin_crf they are the marginals of the Gibbs distribution. If structures differ in their number
-        of parts, the marginals agree with `predict`: an independent part is predicted if its marginal exceeds 1/2.
+        losses crf, margin_crf and expected_cost they are the marginals of the Gibbs distribution. If structures differ
+        in their number of parts, the marginals agree with `predict`: an independent part is predicted if its marginal
+        exceeds 1/2.
 
         Parameters
         ----------
@@ -224,7 +226,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
                 warn_of_gaps(gaps, objectives)
             return task.in_shapes(marginals)
 
-        argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
+        argmax = "gibbs" if TRAINED[self._loss].argmax == "gibbs" else "sparsemap"
         no_rows = np.zeros((0, self._learned.model.sizes[1]))
         marginals = self._infer(X, argmax, known, run, no_rows)
         return marginals if structure.is_flat else object_array(marginals)
@@ -320,8 +322,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     def predict_spans(self, X: Any, *, min_probability: float = 0.0, tokens: Any = None) -> list[list[Span]]:
         """Find the labelled spans of each sample, with their marginal probabilities.
 
-        The probability of a span is that of all structures in which it occurs. With the losses crf and margin_crf it is
-        that of the Gibbs distribution, by forward-backward. With other losses it is the sum of the weights of the
+        The probability of a span is that of all structures in which it occurs. With the losses of a Gibbs distribution
+        it is that of this distribution, by forward-backward. With other losses it is the sum of the weights of the
         structures of SparseMAP; see `predict_structures`.
 
         Parameters
@@ -346,7 +348,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         ------
         ValueError
             If the labels are no spans, the structure is neither a chain nor a `Segmentation`, or the data are not as
-            described. Also for `SequenceBudget` with the losses crf and margin_crf.
+            described. Also for `SequenceBudget` with losses of a Gibbs distribution.
 
         See Also
         --------
@@ -689,7 +691,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     def _check_gibbs(self, method):
         """Raise ValueError unless the model was trained with a loss of a Gibbs distribution."""
         check_is_fitted(self)
-        if LOSSES[self._latest_loss].argmax != "gibbs":
+        if TRAINED[self._latest_loss].argmax != "gibbs":
             raise ValueError(
                 f"{method} is for models of a Gibbs distribution; train with loss='crf' (this model has "
                 f"loss={self._latest_loss!r})"
@@ -781,14 +783,14 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         task : Task
         scores : array of shape (n_rows, n_outputs)
         argmax : {"map", "sparsemap", "gibbs"}
-            The kind of inference, as in `LOSSES`. Except for "map", scores are already divided by the temperature.
+            The kind of inference, as in `TRAINED`. Except for "map", scores are already divided by the temperature.
         """
         varies = task.varies
         if not np.any(varies):
             return scores
         check_positive("temperature", self.temperature)
         half = 0.5 * (self.temperature if argmax == "map" else 1.0)
-        shift = half * (argmax == "sparsemap") - half * (LOSSES[self._latest_loss].argmax == "sparsemap")
+        shift = half * (argmax == "sparsemap") - half * (TRAINED[self._latest_loss].argmax == "sparsemap")
         return scores + shift * varies
 
     @property

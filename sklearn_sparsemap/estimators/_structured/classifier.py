@@ -40,7 +40,7 @@ from ..._training._partial_task import PartialTask
 from ..._training._task import agreement_score
 from ..._training.score_models import LinearModel
 from ...inference._batch import marginal_oracle_of
-from ...losses import LOSSES
+from ...losses._recipes import TRAINED
 from ...structures import Structure
 from .._failures import in_turn, restore_on_error
 from .._learners import boosting, network, out_of_fold  # noqa: F401, register their learners
@@ -104,8 +104,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     A score model computes the scores of parts from the features; by default it is linear. The score of a structure is
     the sum of the scores of its parts and of learned additional scores, such as the transitions of a chain. Training
-    minimises the mean Fenchel-Young loss plus ``alpha/2 |w|^2`` ([1]_, section 4). With 1-D `y` this is multiclass
-    classification with the sparsemax loss.
+    minimises the mean Fenchel-Young loss plus ``alpha/2 |w|^2`` ([1]_, section 4), or the mean expected cost plus this
+    penalty. With 1-D `y` this is multiclass classification with the sparsemax loss.
 
     Parameters
     ----------
@@ -113,14 +113,19 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         The output structure. ``"auto"``: one label for each sample (1-D `y`, 2-D `X`). ``"chain"``: one label for each
         step. ``"tree"``: the head of each word. ``"matching"``: the column of each row. A `FactorGraph` is that of all
         samples; a callable maps each sample to its `FactorGraph`; see the notes.
-    loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
-        The training loss; see `sklearn_sparsemap.losses.FenchelYoungLoss`. The losses named ``margin_``, and hinge,
-        require that the true structure's score exceeds that of each other one by the number of wrong parts. If
-        structures differ in their number of parts, missing parts count, too.
+    loss : str, default="sparsemap"
+        The training loss: ``"sparsemap"``, ``"margin_sparsemap"``, ``"perceptron"``, ``"hinge"``, ``"crf"``,
+        ``"margin_crf"`` or ``"expected_cost"``; see `sklearn_sparsemap.losses.FenchelYoungLoss`. The losses named
+        ``margin_``, and hinge, require that the true structure's score exceeds that of each other one by the number of
+        wrong parts. If structures differ in their number of parts, missing parts count, too. ``"expected_cost"``
+        minimises the expected number of wrong (and missing) parts of structures drawn from the Gibbs distribution, see
+        `sklearn_sparsemap.losses.ExpectedCost`. It is not convex: with linear scores, L-BFGS first fits crf, and
+        continues from there. Online and with other score models, fit ``loss="crf"`` first, then set ``warm_start=True``
+        and this loss, and fit again.
     cost : array-like of shape (n_classes, n_classes), default=None
-        Costs of wrong labels, for structures made of labels and losses with a margin: the cost of predicting the label
-        of the column if the label of the row is true, in the order of `classes_`. A table with the names of labels may
-        have more labels than `y`. Default: each wrong label costs 1.
+        Costs of wrong labels, for structures made of labels, losses with a margin and the expected cost: the cost of
+        predicting the label of the column if the label of the row is true, in the order of `classes_`. A table with the
+        names of labels may have more labels than `y`. Default: each wrong label costs 1.
     temperature : float, default=1.0
         Scale of the loss. Small values approach a structured perceptron, large values require a wider margin.
         Probabilities are those of the scores divided by the temperature. The perceptron loss does not depend on it. If
@@ -131,11 +136,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Default: ``0.15 * v / n``, with the total variance v of the features (at most 100) and the number n of samples.
         If sequences are longer than 32 steps and a label stays for more than 4 steps, on average, it is divided by the
         square of the smaller of both ratios.
-        For perceptron it is ``1.5 * v / n``. For crf and margin_crf it is smaller: ``0.01 * sqrt(r / 2) * v / n``, with
-        the number r of rows for each column of the features (at least 2, at most 450). ``"auto"`` chooses another
-        strength if held-out samples show that it is better, and then learns from all samples, in about twice the time.
-        See the notes. For other score models than linear ones: ``1 / n``, and ``0.1 / n``
-        for estimators of scikit-learn, where it applies to the additional scores only.
+        For perceptron it is ``1.5 * v / n``. For crf, margin_crf and expected_cost it is smaller:
+        ``0.01 * sqrt(r / 2) * v / n``, with the number r of rows for each column of the features (at least 2, at most
+        450). ``"auto"`` chooses another strength if held-out samples show that it is better, and then learns from all
+        samples, in about twice the time. See the notes. For other score models than linear ones: ``1 / n``, and
+        ``0.1 / n`` for estimators of scikit-learn, where it applies to the additional scores only.
     solver : {"auto", "lbfgs", "adagrad", "mira"}, default="auto"
         Optimiser. ``"lbfgs"`` is exact batch optimisation, for models of up to some million weights, and for smooth
         losses: not for perceptron and hinge. ``"adagrad"`` learns online, with sparse updates and averaged weights, for
@@ -300,17 +305,18 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     In `fit`, a label of None in a step is unknown. The loss is then the difference between the unconstrained and the
     constrained regularised maximum; the constraint is agreement with the known labels. (For crf, this is the negative
-    log-probability of all completions together.) It need not be convex. The losses sparsemap, perceptron and crf
-    support unknown labels, with L-BFGS or AdaGrad. ``predict(X, known=...)`` completes partially known structures.
+    log-probability of all completions together.) It need not be convex. In the expected cost, unknown labels cost
+    nothing. The losses sparsemap, perceptron, crf and expected_cost support unknown labels, with L-BFGS or AdaGrad.
+    ``predict(X, known=...)`` completes partially known structures.
 
     Label sequences may have a weight for each step in `sample_weight`. Larger weights for rare labels find more of
     them; `class_weight` scales whole sequences. If v_1 < v_2 < ... are the distinct weights of a sequence, and v_0 = 0,
     its loss is ``sum_k (v_k - v_(k-1)) L_k``. L_k is the loss over the label sequences that equal the true one in all
     steps of a weight below v_k; for crf it is the negative log-probability of the labels of the heavier steps, given
-    the others. So a step of weight w counts w times in the loss and its gradient, also in the cost of a margin. Equal
-    weights are the same as a weight for the sample. Without transitions, the loss is the weighted sum of the losses of
-    the steps. It is convex. The label of a step of weight 0 is not learned; it is only context. In means over the
-    samples, the weight of a sequence is the mean of its weights.
+    the others. In the expected cost, weights are factors of the costs. So a step of weight w counts w times in the loss
+    and its gradient, also in the cost of a margin. Equal weights are the same as a weight for the sample. Without
+    transitions, the loss is the weighted sum of the losses of the steps. It is convex. The label of a step of weight 0
+    is not learned; it is only context. In means over the samples, the weight of a sequence is the mean of its weights.
 
     Structures that are not made of labels have one row of features for each part. A tree over n words has (n + 1) * n
     rows, head by head (0 is the root), or an array of shape (n + 1, n, n_features). A matching has an array of shape
@@ -374,7 +380,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "structure": "no_validation",
-        "loss": [StrOptions(set(LOSSES))],
+        "loss": [StrOptions(set(TRAINED))],
         "cost": ["array-like", None],
         "temperature": [POSITIVE],
         "alpha": [NOT_NEGATIVE, StrOptions({"auto"}), None],
@@ -406,7 +412,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def __init__(
         self,
         structure: StructureName | Structure | FactorGraph | Callable[[Any], FactorGraph] = "auto",
-        loss: LossName = "sparsemap",
+        loss: LossName | Literal["expected_cost"] = "sparsemap",
         cost: ArrayLike | None = None,
         temperature: float = 1.0,
         alpha: float | Literal["auto"] | None = None,
@@ -576,7 +582,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             if self._description() is not None:
                 self.alpha_ = float(_OTHER_PENALTY / n_samples)
                 return
-            loss = LOSSES[task.loss]
+            loss = TRAINED[task.loss]
             penalty = _PERCEPTRON_PENALTY if task.loss == "perceptron" else _PENALTY
             penalty /= task.length_factor**2
             if loss.argmax == "gibbs":
@@ -585,6 +591,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             if loss.argmax != "map" and not loss.margin:
                 # Scores are proportional to the temperature.
                 penalty /= self.temperature
+            if loss.expected:
+                # The cost does not depend on the temperature.
+                penalty /= self.temperature**2
             variance = total_variance(X.values, np.repeat(weights, lengths))
             self.alpha_ = float(penalty * min(variance, _MAX_VARIANCE) / n_samples)
         if gold is not None and self.alpha == "auto" and self.solver != "mira":
@@ -603,10 +612,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         The model is linear, except in a warm start: other kinds of score models have initial models of their own.
         """
         description = self._description()
-        if isinstance(task, PartialTask) and LOSSES[task.loss].margin:
+        if isinstance(task, PartialTask) and TRAINED[task.loss].margin and not task.is_expectation:
             raise ValueError(
                 f"y has labels of None, for which the cost of loss={task.loss!r} is not defined; use 'sparsemap', "
-                "'perceptron' or 'crf'"
+                "'perceptron', 'crf' or 'expected_cost'"
             )
         if description is not None:
             start = {} if isinstance(model, LinearModel) else {"start": model}
@@ -614,7 +623,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         solver = self.solver
         if solver == "auto":
             is_small = np.prod(model.coef.shape) <= _MAX_BATCH_WEIGHTS
-            solver = "lbfgs" if is_small and LOSSES[task.loss].argmax != "map" else "adagrad"
+            solver = "lbfgs" if is_small and TRAINED[task.loss].argmax != "map" else "adagrad"
         max_iter = self._iteration_limit(solver)
         if solver != "lbfgs":
             return learn_online(self, task, X, model, max_iter, rng)
@@ -726,7 +735,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """Check the parameters; return the structure."""
         check_parameters(self)
         structure = resolve_structure(self.structure)
-        argmax = LOSSES[self.loss].argmax
+        argmax = TRAINED[self.loss].argmax
         if argmax == "gibbs":
             marginal_oracle_of(structure, f"loss={self.loss!r}")
         if self.solver == "lbfgs" and argmax == "map":

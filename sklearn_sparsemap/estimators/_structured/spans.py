@@ -12,7 +12,7 @@ from ..._core.offsets import ragged_indices
 from ..._core.spans import NAMED_SCHEMES
 from ..._core.tables import by_samples
 from ..._core.validation import check_positive, check_same_length, quoted
-from ...losses import LOSSES
+from ...losses._recipes import TRAINED
 from ...spans import Span
 from ...spans._tokens import read_tokens
 from .._failures import warn_of_gaps
@@ -38,7 +38,7 @@ def predict_spans(model, X, min_probability, tokens):
     with_rows = np.flatnonzero(X.lengths).tolist()
     threshold = float(min_probability)
 
-    argmax = "gibbs" if LOSSES[model._loss].argmax == "gibbs" else "sparsemap"
+    argmax = "gibbs" if TRAINED[model._loss].argmax == "gibbs" else "sparsemap"
     best = []
 
     def predict(task, scores, additional):

@@ -8,6 +8,7 @@ from numbers import Integral
 import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Callable, Mapping, NDArray, Sequence
+from ..._core.jit import readonly
 from ..._core.keys import as_key
 from ..._core.tables import refuse_names
 from .._base import InEstimators, Structure, as_bools, as_parts, solver_in_tensors
@@ -149,8 +150,8 @@ class Hyperpath(Structure):
         if found is None:
             heads, tails = self._arrays(n_arcs)
             layout = usable_arcs(heads, tails, _target_of(heads, tails, self.target))
-            numbers = layout.begins.tolist() + layout.arcs.ravel().tolist()
-            dims = (n_arcs, len(layout.nodes), layout.n_slots, *numbers)
+            counts = [n_arcs, len(layout.nodes), layout.n_slots]
+            dims = readonly(np.concatenate([counts, layout.begins, layout.arcs.ravel()]), np.int64)
             found = self._layouts[n_arcs] = layout, dims
         return found
 
