@@ -167,7 +167,7 @@ class SparseMAPResult(SparseMAPSolutions):
             paths, weights = structure.polytope_solver.paths(
                 p.dims, readonly(self._flat), slots, additional_slots, weights
             )
-            encoded = [structure.encode(path, p.dims) for path in paths]
+            encoded = structure.in_estimators.encode_all(structure, paths, p.dims)
             slots, additional_slots = (np.array(parts) for parts in zip(*encoded))
         elif by_facets:
             limit = np.array([default_max_iter(p.n_parts) if self._max_iter is None else self._max_iter])
@@ -195,7 +195,10 @@ class SparseMAPResult(SparseMAPSolutions):
     @cached_property
     def structures(self) -> list[Any]:
         structure, dims = self._batch.structure, self._batch.dims
-        return [structure.decode(slots, dims) for slots in self.support[0][self._order]]
+        chosen = self.support[0][self._order]
+        if structure.decodes_stacks:
+            return list(structure.decode(chosen, dims))
+        return [structure.decode(slots, dims) for slots in chosen]
 
     @property
     def additional_marginals(self) -> dict[str, NDArray[np.float64]]:
