@@ -124,9 +124,8 @@ class LabelReader:
         """
         lengths = np.array([len(own) for own in structures], dtype=np.int64)
         starts, lasts, types = self.find(np.concatenate([*structures, np.zeros(0, np.int64)]), lengths)
-        ends = np.cumsum(lengths)
-        which = np.searchsorted(ends, starts, side="right")
-        before = (ends - lengths)[which]
+        which = np.repeat(np.arange(len(lengths)), lengths)[starts]
+        before = (np.cumsum(lengths) - lengths)[which]
         return which, starts - before, lasts - before, types
 
 
@@ -214,8 +213,8 @@ class SpanReader(LabelReader):
         is_start, is_break, is_end = self._of_pairs
         starts = np.flatnonzero(is_start[pairs])
         # A span ends before the next label that does not continue it.
-        breaks = np.append(np.flatnonzero(is_break[pairs]), n)
-        lasts = breaks[np.searchsorted(breaks, starts, side="right")] - 1
+        breaks = is_break[pairs]
+        lasts = np.append(np.flatnonzero(breaks), n)[np.cumsum(breaks)[starts]] - 1
         # The label after the last one of a sequence is outside.
         at_end = lasts == n - 1
         following = np.where(at_end, 0, lasts + 1)

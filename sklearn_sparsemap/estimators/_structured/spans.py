@@ -9,6 +9,7 @@ from itertools import pairwise, repeat
 from numbers import Real
 
 import numpy as np
+from scipy import sparse
 
 from ..._core.offsets import offsets, ragged_indices
 from ..._core.spans import NAMED_SCHEMES
@@ -61,7 +62,7 @@ def predict_spans(model, X, min_probability, tokens):
         else:
             distributions, gaps, objectives = task.distributions(scores, additional, model.n_jobs)
             warn_of_gaps(gaps, objectives)
-            found[0] = _mixture(distributions, reader, predicted)
+            found[0] = _mixture(distributions, reader, predicted, task.row_ptr)
         return best
 
     model._infer(X, "map", None, predict)
@@ -113,7 +114,7 @@ def _check_tokens(tokens, X):
     return found
 
 
-def _mixture(distributions, reader, predicted):
+def _mixture(distributions, reader, predicted, row_ptr):
     """Return the spans of the structures of each sample, with the sums of their weights, and the predicted ones.
 
     Parameters
@@ -123,25 +124,33 @@ def _mixture(distributions, reader, predicted):
         See `Structure.span_reader`.
     predicted : tuple of arrays (samples, starts, lasts, types)
         They may be outside of the support of SparseMAP.
+    row_ptr : int array
+        The first step of each sample among all.
 
     Returns
     -------
     rows, probabilities : arrays
-        As those of `Structure.likely_spans`.
+        As those of `Structure.likely_spans`, in the order of samples and first steps.
     """
-    samples = np.repeat(np.arange(len(distributions)), [len(own) for own in distributions])
+    of_structure = np.repeat(np.arange(len(distributions)), [len(own) for own in distributions])
     weights = np.array([weight for own in distributions for _, weight in own])
     which, *places = reader.find_in([structure for own in distributions for structure, _ in own])
-    columns = [np.concatenate(pair) for pair in zip((samples[which], *places), predicted)]
-    # One number for each span, in the order of samples and steps.
-    codes = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        codes = codes * (column.max(initial=0) + 1) + column
-    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    sums = np.bincount(inverse[: len(which)], weights[which], minlength=len(first))
-    is_predicted = np.zeros(len(first), np.int64)
-    is_predicted[inverse[len(which) :]] = 1
-    return np.column_stack([*(column[first] for column in columns), is_predicted]), sums
+    columns = [np.concatenate(pair) for pair in zip((of_structure[which], *places), predicted)]
+    samples, starts, lasts, types = columns
+    n_types = int(types.max(initial=0)) + 1
+    # A row of a sparse matrix for each first step of a span, and a column for each length and type; it adds weights.
+    shape = int(row_ptr[-1]), (int((lasts - starts).max(initial=0)) + 1) * n_types
+    places = row_ptr[samples] + starts, (lasts - starts) * n_types + types
+    weights = np.concatenate([weights[which], np.zeros(len(predicted[0]))])
+    sums = sparse.coo_array((weights, places), shape=shape).tocsr()
+    firsts = np.repeat(np.arange(shape[0]), np.diff(sums.indptr))
+    lengths, types = np.divmod(sums.indices.astype(np.int64), n_types)
+    n_predicted = len(predicted[0])
+    codes = firsts * shape[1] + sums.indices
+    is_predicted = np.isin(codes, places[0][-n_predicted:] * shape[1] + places[1][-n_predicted:]) & (n_predicted > 0)
+    samples = np.searchsorted(row_ptr, firsts, side="right") - 1
+    starts = firsts - row_ptr[samples]
+    return np.column_stack([samples, starts, starts + lengths, types, is_predicted]), sums.data
 
 
 def _sorted(rows, chances, threshold):

@@ -17,7 +17,7 @@ from numba import types
 from ..._core.jit import FLOATS, INTS, by_address, copy_into, entry, kernel, new_constants, new_floats, readonly
 from ..._core.offsets import offsets
 from ..._numerics.loops import PROBLEMS
-from .._span_pool import FOUND, collect, new_pool, put
+from .._span_pool import FOUND, collect, listed, new_pool, put
 from .gibbs import NARROW, SMALLEST, pass_messages, prepare, sum_over_paths
 from .map import PER_STEP, STATIONARY
 
@@ -205,7 +205,7 @@ def _likely_spans(problems, rules, thresholds, row_ptr, wanted_last, wanted_type
                     begun += chances[0][label]
                 if begun >= thresholds[i] or wanted >= 0:
                     pool, n = _walk(rules, dims, factors, (i, t, kind), thresholds[i], wanted, (pool, n), chances)
-    return pool[0][:n], pool[1][:n]
+    return listed(pool, n)
 
 
 @lru_cache(64)
