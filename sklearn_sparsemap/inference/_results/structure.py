@@ -20,7 +20,7 @@ from ..._numerics.face import Direction, complete_face
 from ..._numerics.loops import GAP, N_ITER, OBJECTIVE
 from ..._numerics.solver import AIM
 from ..._numerics.support import EPS
-from .._batch import default_max_iter
+from .._batch import decode_stack, default_max_iter
 from .products import NEGLIGIBLE, make_directions, make_supports, multiply
 from .solutions import SparseMAPSolutions
 
@@ -194,11 +194,7 @@ class SparseMAPResult(SparseMAPSolutions):
 
     @cached_property
     def structures(self) -> list[Any]:
-        structure, dims = self._batch.structure, self._batch.dims
-        chosen = self.support[0][self._order]
-        if structure.decodes_stacks:
-            return list(structure.decode(chosen, dims))
-        return [structure.decode(slots, dims) for slots in chosen]
+        return decode_stack(self._batch.structure, self.support[0][self._order], self._batch.dims)
 
     @property
     def additional_marginals(self) -> dict[str, NDArray[np.float64]]:

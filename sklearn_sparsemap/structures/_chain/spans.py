@@ -230,9 +230,7 @@ def _rules_of(reader):
     )  # fmt: skip
     first, last, begins_after, ends_before = map(readonly, floats)
     entered_from, entered_ptr, left_for, left_ptr, *of_types = (readonly(array, np.int64) for array in ints)
-    return Rules(
-        first, last, begins_after, entered_from, entered_ptr, ends_before, left_for, left_ptr, *of_types
-    )
+    return Rules(first, last, begins_after, entered_from, entered_ptr, ends_before, left_for, left_ptr, *of_types)
 
 
 def _fewer(mask):
