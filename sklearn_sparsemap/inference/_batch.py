@@ -91,9 +91,9 @@ def decode_problems(structure, problems, slots, slot_ptr):
 
 def decode_stack(structure, slots, dims):
     """Decode structures of one problem, given as rows of slots."""
-    return (
-        list(structure.decode(slots, dims)) if structure.decodes_stacks else [structure.decode(s, dims) for s in slots]
-    )
+    if structure.decodes_stacks:
+        return list(structure.decode(slots, dims))
+    return [structure.decode(own, dims) for own in slots]
 
 
 def argmax_problems(

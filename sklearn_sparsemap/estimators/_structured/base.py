@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from copy import copy
 from itertools import pairwise
+from numbers import Integral
 
 import numpy as np
 from scipy import sparse
@@ -113,7 +114,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
     # Attributes, in addition to the model, that a fit sets before training. Callbacks get them from `Monitor`, and
     # `TrainingState` stores them.
-    _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_", "_mask")
+    _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_", "_mask", "_y_ndim")
     # The weights, from which training continues.
     _learned = FittedState()
     # Indices of the features whose weights a phase of training learns; None means all.
@@ -122,6 +123,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     _mask = 0.0
     # Whether training supports a weight for each step of a sample.
     _weighs_steps = False
+    # The number of axes of y in the last training, if it was one array or numbers, else 0.
+    _y_ndim = 0
     # The type of the weights. None means the type of X in the first call.
     _dtype = None
     # Forbidden transitions and score models, which only `StructuredSparseMAPClassifier` has.
@@ -174,8 +177,10 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         -------
         y : ndarray of shape (n_samples,)
             Labels, or a 1-D object array of structures, which are label arrays if they are made of labels. The result
-            for a label sequence without steps is empty. For a `LinearProgram`: a bool array of shape (n_samples,
-            n_variables).
+            for a label sequence without steps is empty. If `y` of the fit was one array with more axes, such as
+            (n_samples, n_steps), and all predicted structures have the same shape, they are one array, too. For
+            `Simplex` and samples with several rows: an int array with the index of a row for each sample. For a
+            `LinearProgram`: a bool array of shape (n_samples, n_variables).
         """
         self = whole(self)
         codes = predict_few(self, X, map_time_limit) if known is None else None
@@ -196,7 +201,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         message = None if bound_message is None else bound_message(structure, codes)
         if message is not None:
             warn_user(message)
-        return object_array([self.classes_[own] for own in codes]) if structure.labelled else codes
+        found = object_array([self.classes_[own] for own in codes]) if structure.labelled else codes
+        return _in_one_array(found, self._y_ndim)
 
     def predict_marginals(self, X: Any, known: Any = None) -> NDArray[Any]:
         """Compute the marginal probability of each label or part.
@@ -822,6 +828,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        self._y_ndim = _n_axes(y)
         targets = targets_of(structure)
         X, y, sample_weight, kept = targets.without_empty(X, y, sample_weight)
         try:
@@ -914,6 +921,22 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             tags.estimator_type = None
             tags.classifier_tags = None
         return tags
+
+
+def _in_one_array(structures, ndim):
+    """Return structures of one shape as one array if that has a number of axes; else as they are."""
+    if not all(isinstance(own, int | np.ndarray) for own in structures):
+        return structures
+    shapes = {np.shape(own) for own in structures}
+    is_one = len(shapes) == 1 and all(len(shape) + 1 == ndim for shape in shapes)
+    return np.array(list(structures)) if is_one else structures
+
+
+def _n_axes(y):
+    """Return the number of axes of targets that are one array, or numbers; 0 for others, such as a list of arrays."""
+    if hasattr(y, "ndim") and hasattr(y, "dtype"):
+        return y.ndim if y.ndim > 1 or y.dtype != object else 0
+    return int(isinstance(y, list | tuple) and len(y) > 0 and isinstance(y[0], Integral))
 
 
 def aligned_cost(cost, classes):

@@ -61,7 +61,7 @@ from .new_labels import add_labels
 from .penalty import choose_penalty
 from .score_model import choose_score_model
 from .stream import LinearStructuredClassifier
-from .targets import resolve_structure, targets_of
+from .targets import resolve_structure, structure_of_samples, targets_of
 
 if TYPE_CHECKING:
     from ...factors import FactorGraph
@@ -482,7 +482,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             If a parameter is out of range, or the data are not as described; the message names the sample. Also if
             `early_stopping` is the fraction of the samples to hold out, and validation samples are given.
         """
-        structure = self._check_params()
+        structure = structure_of_samples(self.structure, self._check_params(), X)
         data = X, y
         X, gold, classes, task = self._training_data(structure, X, y, sample_weight, unknown=True)
         held_out = None

@@ -52,6 +52,20 @@ _CHECKS = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "
 _NO_SEQUENCES = (str, bytes, dict, set, frozenset)
 
 
+def have_rows(X):
+    """Tell whether samples have several rows of features each, by the first one."""
+    if isinstance(X, RaggedArray) or getattr(X, "ndim", None) == 3:
+        return True
+    if sparse.issparse(X) or hasattr(X, "columns") or not hasattr(X, "__getitem__") or not hasattr(X, "__len__"):
+        return False
+    if isinstance(X, str | bytes | dict) or getattr(X, "ndim", 1) != 1 or len(X) == 0:
+        return False
+    first = X[0] if isinstance(X, list | tuple | np.ndarray) else None
+    if isinstance(first, list | tuple):
+        return len(first) > 0 and (isinstance(first[0], list | tuple) or getattr(first[0], "ndim", 0) == 1)
+    return getattr(first, "ndim", 0) == 2
+
+
 def check_flat(estimator, X, y=None, *, reset):
     """Check X of flat data and, in training, labels; return the rows as samples, and the labels.
 
@@ -64,8 +78,11 @@ def check_flat(estimator, X, y=None, *, reset):
     reset : bool
         Whether the features may differ from those of earlier calls.
     """
-    if isinstance(X, RaggedArray):
-        raise ValueError("X is a RaggedArray, but structure='auto' takes one row for each sample; name a structure")
+    if have_rows(X):
+        raise ValueError(
+            "structure='auto' takes one row of features for each sample, but the samples of X have several; name a "
+            "structure, such as 'chain' for a label of each row, or Simplex() to choose one row of each sample"
+        )
     X = check_matrix(X)
     if y is None:
         values = validate_data(estimator, X, **_CHECKS, reset=reset)

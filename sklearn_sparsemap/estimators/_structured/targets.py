@@ -19,6 +19,7 @@ from ..._core.validation import IGNORED, are_empty, check_same_length, keep_text
 from ..._training._structure_task import UNKNOWN, SequenceTask, SingleLabelTask, StructureTask, object_array
 from ...factors import FactorGraph
 from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
+from ...structures._simplex.structure import RowChoice
 from .._failures import warn_user
 from .._partitions import flat_labels
 from .data import (
@@ -32,6 +33,7 @@ from .data import (
     encode_labels,
     flatten_labels,
     given_classes,
+    have_rows,
     sorted_labels,
     split_step_weights,
 )
@@ -49,8 +51,8 @@ def resolve_structure(structure):
     if callable(structure) and not isinstance(structure, type):
         return GraphBuilder(structure)
     raise ValueError(
-        f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))}, a Structure, such as Matching(), "
-        "a FactorGraph, or a function from a sample to one"
+        f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))}, a Structure, such as Matching() "
+        "or Simplex(), a FactorGraph, or a function from a sample to one"
     )
 
 
@@ -62,6 +64,14 @@ def _(structure: Structure):
 @resolve_structure.register
 def _(structure: FactorGraph):
     return FixedGraph(structure)
+
+
+def structure_of_samples(given, structure, X):
+    """Return the structure for some samples: `Simplex()` chooses one of the rows of samples that have several.
+
+    `given` is the parameter, because ``"auto"`` is for samples of one row only.
+    """
+    return RowChoice() if isinstance(given, Simplex) and have_rows(X) else structure
 
 
 class OtherStructures:

@@ -24,8 +24,9 @@ from .map import PER_STEP, STATIONARY
 # How pairs of labels form spans. `labels` are those of each type from `label_ptr[type]` on, and `before`, `after` the
 # pairs of a type whose second label continues a span. `first` and `last` are 1 if a label begins a span as the first
 # of a sequence, or ends it as the last one. Most labels begin a span after nearly all labels, or after few ones:
-# `begins_after` is 1 if the labels in `entered_from` (of label j from `entered_ptr[j]` on) are those after which it does
-# not, and 0 if they are those after which it does. `ends_before` and `left_for` tell the same of the labels after it.
+# `begins_after` is 1 if the labels in `entered_from` (of label j from `entered_ptr[j]` on) are those after which it
+# does not, and 0 if they are those after which it does. `ends_before` and `left_for` tell the same of the labels after
+# it.
 Rules = namedtuple(
     "Rules",
     ["first", "last", "begins_after", "entered_from", "entered_ptr", "ends_before", "left_for", "left_ptr", "labels",

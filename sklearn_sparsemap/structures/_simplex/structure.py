@@ -82,3 +82,13 @@ class Simplex(Structure):
 
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         return (n_outputs,)
+
+
+class RowChoice(Simplex):
+    """One of the rows of a sample, such as the candidates of a question: `Simplex` in estimators, for such samples."""
+
+    labelled = False
+    fixed_size = True
+
+    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
+        return rows
