@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import (
 from .errors import Place, SampleError, error_at
 from .indices import check_not_masked, check_sparse
 from .ragged import RaggedArray
-from .tables import refuse_names
+from .tables import refuse_iterator, refuse_names
 
 LARGEST_SCORE = 1e100  # largest absolute score or feature, so that squares and sums do not overflow
 # Largest feature, by the type of the weights: training keeps sums of squared features in that type.
@@ -163,6 +163,7 @@ def check_numbers(values, name, named=False):
     ValueError
         If they are not real numbers, or have names. (NumPy would drop the imaginary parts of complex numbers.)
     """
+    refuse_iterator(values, name)
     if not named and hasattr(values, "to_numpy"):
         refuse_names(values, name)
     if isinstance(values, MaskedArray):
@@ -234,6 +235,7 @@ def are_scores(array):
 
 def check_matrix(X, name="X"):
     """Check X if it is a sparse matrix, a RaggedArray or a masked array, before any other code reads it."""
+    refuse_iterator(X, name)
     if isinstance(X, MaskedArray):
         check_not_masked(X, name)
     if isinstance(X, RaggedArray):

@@ -13,7 +13,7 @@ import numpy as np
 from .._core.errors import Place, SampleError, error_at
 from .._core.jit import readonly
 from .._core.offsets import offsets, padded_rows, split_flat
-from .._core.tables import aligned, are_default, column_names
+from .._core.tables import aligned, are_default, column_names, refuse_iterator
 from .._core.validation import are_scores, bound_masks, check_numbers, check_scores, is_batch
 from .._numerics.loops import Problems
 from ..structures._base import check_structure
@@ -395,6 +395,7 @@ def _join_scores(scores, ndim, name=None):
 
 def check_additional(label, value, structure, shape, name=None):
     """Check additional scores for scores of `shape`; return them as a float64 array."""
+    refuse_iterator(value, label)
     accepted = structure.additional_shapes(shape)[name or label]
     try:
         found = np.shape(value)

@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 
 from .._core.ragged import RaggedArray
-from .._core.tables import by_samples, column_names
+from .._core.tables import by_samples, column_names, refuse_iterator
 from .._core.validation import check_not_ignored, check_not_masked, check_sample_weight, plain_list
 
 
@@ -78,6 +78,7 @@ def flatten(y, name):
             raise ValueError(f"the values of {name} must have one label for each position; got shape {y.values.shape}")
         return y.values.tolist(), y.lengths
     refuse_table(y, name)
+    refuse_iterator(y, name)
     if isinstance(y, str) or not isinstance(y, Sized):
         raise ValueError(f"{name} must be a sequence of label sequences; got {y!r}")
     check_not_masked(y, name)

@@ -166,7 +166,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         ----------
         X : as in `fit`
         known : sequence, default=None
-            Partially known structures to complete: the labels of each step, with None for unknown ones; likewise the
+            Partially known structures to complete: the labels of each step, with None for unknown ones, and a set of
+            labels for a step that has one of them, as a dictionary of tags knows it; likewise the
             heads of words, the columns of rows, whether each hyperarc is used, or the variables of a factor graph. None
             for a sample of which nothing is known.
         map_time_limit : float or None, default=10.0

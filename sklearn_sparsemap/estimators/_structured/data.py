@@ -22,6 +22,7 @@ from sklearn.utils.validation import _check_feature_names, validate_data
 from ..._core.errors import Place, SampleError
 from ..._core.ordering import sorted_set
 from ..._core.ragged import RaggedArray, ragged_of_checked
+from ..._core.tables import refuse_iterator
 from ..._core.validation import (
     IGNORED,
     check_magnitude,
@@ -429,6 +430,7 @@ def check_target(y, remedy):
     ValueError
         If a label is missing (NumPy writes NaN among str as "nan"), or is a set or a sequence of labels.
     """
+    refuse_iterator(y, "y")
     if isinstance(y, np.ma.MaskedArray):
         check_not_masked(y, "y")
     if (hasattr(y, "ndim") and y.ndim != 1) or isinstance(y, str | bytes) or not isinstance(y, Sized):

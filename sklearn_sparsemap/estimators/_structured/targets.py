@@ -243,8 +243,10 @@ class Labels(OtherStructures):
 
     def restrict(self, task, X, classes, known, scores):
         check_known_length(known, len(X))
+        lengths = X.lengths.tolist()
+        sets, known = _split_sets(known, lengths)
         with naming(y="known"):
-            labels = flatten_labels(self._labels_of_rows(known, X.lengths.tolist()), X.lengths)
+            labels = flatten_labels(self._labels_of_rows(known, lengths), X.lengths)
         codes = codes_of(labels, classes, unknown=True)
         if (codes == -1).any():
             row = int(np.argmax(codes == -1))
@@ -255,6 +257,16 @@ class Labels(OtherStructures):
         kept = scores[rows, codes[rows]]
         scores[rows] = -np.inf
         scores[rows, codes[rows]] = kept
+        numbers = {label: k for k, label in enumerate(classes.tolist())}
+        for i, step, allowed in sets:
+            found = [numbers[label] for label in allowed if label in numbers]
+            if not found:
+                labels = sorted(map(quoted, allowed))
+                fault = (
+                    f" allows {', '.join(labels) or 'no label'} in step {step}, none of which is in classes_; use None"
+                )
+                raise SampleError("known", i, fault)
+            scores[X.indptr[i] + step, np.setdiff1d(np.arange(len(numbers)), found)] = -np.inf
         return scores
 
     def named(self, codes, classes):
@@ -403,6 +415,36 @@ def _with_extras(X, extras):
     if extras is not None:
         X.extras = extras
     return X
+
+
+def _split_sets(known, lengths):
+    """Split sets of allowed labels from known labels.
+
+    Parameters
+    ----------
+    known : sequence
+        For each sample, its label, its labels by steps, or None; a set in place of a label has the allowed ones.
+    lengths : list of int
+        Numbers of steps.
+
+    Returns
+    -------
+    sets : list of tuples (sample, step, set)
+    known : list
+        With None in place of sets.
+    """
+    sets = []
+    others = list(known)
+    for i, entries in enumerate(others):
+        if isinstance(entries, set | frozenset):
+            sets.append((i, 0, entries))
+            others[i] = None
+        elif isinstance(entries, list | tuple | np.ndarray) and len(entries) == lengths[i]:
+            own = [(i, step, entry) for step, entry in enumerate(entries) if isinstance(entry, set | frozenset)]
+            if own:
+                sets += own
+                others[i] = [None if isinstance(entry, set | frozenset) else entry for entry in entries]
+    return sets, others
 
 
 def _taken(samples, kept):
