@@ -1,6 +1,6 @@
 """Kinds of wrong input that are common, each with a message that names the place and the remedy; and known labels."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -128,7 +128,7 @@ def test_scalars_of_arrow_are_read(tagger):
 
 
 def test_integer_tags_need_names_for_a_scheme():
-    with pytest.raises(ValueError, match="constraints='bio' need labels.*labels_from_tags"):
+    with pytest.raises(ValueError, match=r"constraints='bio' need labels.*labels_from_tags"):
         StructuredSparseMAPClassifier("chain", constraints="bio").fit(X, [[0] * len(x) for x in X])
 
 
@@ -140,14 +140,8 @@ def test_known_may_hold_sets_of_allowed_labels(loss):
     model = StructuredSparseMAPClassifier("chain", loss=loss).fit(X, y)
     n_changed = 0
     for x, best in zip(X, model.predict(X), strict=True):
-        known = [
-            set(rng.choice(labels, 2, replace=False).tolist())
-            if rng.random() < 0.6
-            else None
-            if rng.random() < 0.5
-            else "b"
-            for _ in x
-        ]
+        sets = [set(own) for own in rng.permuted([labels] * len(x), axis=1)[:, :2].tolist()]
+        known = [(own, None, "b")[kind] for own, kind in zip(sets, rng.choice(3, len(x), p=[0.6, 0.2, 0.2]))]
         (found,) = model.predict([x], known=[known])
         (marginals,) = model.predict_marginals([x], known=[np.array([*known, None], object)[:-1]])
         # The best of all sequences that have the allowed labels.
@@ -156,7 +150,7 @@ def test_known_may_hold_sets_of_allowed_labels(loss):
 
         def value(path, scores=scores):
             codes = [labels.index(label) for label in path]
-            moves = sum(model.transitions_[i, j] for i, j in zip(codes, codes[1:]))
+            moves = sum(model.transitions_[i, j] for i, j in pairwise(codes))
             return scores[np.arange(len(codes)), codes].sum() + moves + model.start_[codes[0]] + model.end_[codes[-1]]
 
         assert value(found) == pytest.approx(max(map(value, product(*choices))))
