@@ -103,6 +103,11 @@ def test_simplex_chooses_one_row_of_each_sample(loss):
         else:
             np.testing.assert_allclose(marginals, np.exp(scores) / np.exp(scores).sum(), atol=1e-9)
     assert model.predict_n_best(X[40:41], 2)[0][0][0] == found[0]
+    allowed = [{1}, None, 0, [0, 1]]
+    chosen = model.predict(X[40:44], known=allowed)
+    assert chosen[0] == 1 and chosen[1] == found[1] and chosen[2] == 0 and chosen[3] in (0, 1)
+    with pytest.raises(ValueError, match=r"known\[0\]: the rows that may be chosen are ints from 0 to"):
+        model.predict(X[40:41], known=[{99}])
 
 
 def test_a_choice_learns_from_all_forms_of_samples():

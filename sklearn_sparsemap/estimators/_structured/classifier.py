@@ -106,8 +106,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     ----------
     structure : {"auto", "chain", "tree", "matching"}, Structure, FactorGraph or callable, default="auto"
         The output structure. ``"auto"``: one label for each sample (1-D `y`, 2-D `X`). ``"chain"``: one label for each
-        step. ``"tree"``: the head of each word. ``"matching"``: the column of each row. A `FactorGraph` is that of all
-        samples; a callable maps each sample to its `FactorGraph`; see the notes.
+        step. ``"tree"``: the head of each word. ``"matching"``: the column of each row. ``Simplex()`` and samples with
+        several rows: the index of one of them. A `FactorGraph` is that of all samples; a callable maps each sample to
+        its `FactorGraph`; see the notes.
     loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
         The training loss; see `sklearn_sparsemap.losses.FenchelYoungLoss`. The losses named ``margin_``, and hinge,
         require that the true structure's score exceeds that of each other one by the number of wrong parts. If

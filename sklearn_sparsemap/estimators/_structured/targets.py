@@ -6,7 +6,7 @@ All forms have the same methods. Inside, labels are codes, and other structures 
 Used by `base.py`, `classifier.py`, `face.py`, `group_lasso.py`, `perceptron.py` and `stream.py`.
 """
 
-from collections.abc import Sized
+from collections.abc import Iterable, Sized
 from functools import singledispatch
 
 import numpy as np
@@ -186,12 +186,13 @@ class OtherStructures:
             shape = structure.scores_shape(tuple(X.grids[i].tolist()), 1)
             first, last = X.indptr[i], X.indptr[i + 1]
             try:
-                forbidden = structure.forbidden_by(list(entries), shape)
+                entries = list(entries) if isinstance(entries, Iterable) else [entries]
+                forbidden = structure.forbidden_by(entries, shape)
             except ValueError as error:
                 raise SampleError("known", i, f": {error}") from None
             if forbidden is None:
                 raise ValueError(
-                    "known is for structures made of labels, trees without labels, matchings and hyperpaths; got "
+                    "known is for structures made of labels, choices, trees without labels, matchings and hyperpaths; got "
                     f"{structure!r}"
                 )
             scores[first:last][forbidden.reshape(-1)] = -np.inf
