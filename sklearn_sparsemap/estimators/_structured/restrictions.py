@@ -5,6 +5,7 @@ Used by `estimators/_multilabel`, `base.py`, `face.py` and `targets.py`.
 
 from collections.abc import Iterable, Sized
 from contextlib import contextmanager
+from itertools import pairwise
 from numbers import Integral
 
 import numpy as np
@@ -92,6 +93,13 @@ class TransitionMask:
         """Return additional scores of a chain: -inf for forbidden transitions and labels, else 0."""
         flat = np.concatenate([self.pairs[:-1, :-1].ravel(), self.pairs[-1, :-1], self.pairs[:-1, -1]])
         return np.where(flat, -np.inf, 0.0)
+
+    def broken(self, codes):
+        """Return the forbidden pairs in one sequence of codes, each once, as texts."""
+        side = len(self.labels) - 1
+        pairs = pairwise([side, *codes.tolist(), side])
+        names = [*map(str, self.labels[:-1]), "the sides"]
+        return list(dict.fromkeys(f"{names[j]} after {names[i]}" for i, j in pairs if self.pairs[i, j]))
 
     def check(self, codes):
         """Raise ValueError if gold labels violate the constraints. Pairs with an unknown label are not checked.
