@@ -55,18 +55,10 @@ class Explanation:
         the start and the end of a sequence.
     """
 
-    def __init__(
-        self,
-        predicted,
-        rival,
-        score_difference,
-        entries,
-        parts_of=None,
-        quantity="scores",
-        without_rules=None,
-        broken=(),
-    ):
-        self.without_rules, self.broken_rules = without_rules, list(broken)
+    without_rules: Any = None
+    broken_rules: Sequence[str] = ()
+
+    def __init__(self, predicted, rival, score_difference, entries, parts_of=None, quantity="scores"):
         self.predicted, self.rival, self.score_difference = predicted, rival, score_difference
         self.quantity = quantity
         self.parts_of = [PREDICTED] * len(entries) if parts_of is None else list(parts_of)
@@ -133,10 +125,9 @@ class Explanation:
             (name, "" if row < 0 else row, "" if label is None else label, f"{value:+.4g}", part_of)
             for name, row, label, value, part_of in self.table(20).tolist()
         ]
-        rules = f" Rules that it breaks: {', '.join(self.broken_rules)}." if self.broken_rules else ""
-        heading = (
-            f"{self.title.replace(chr(10), '; ')}.{rules} Difference of {self.quantity}: {self.score_difference:.4g}"
-        )
+        rules = f" (which violates {', '.join(self.broken_rules)})" if self.broken_rules else ""
+        title = self.title.replace("\n", "; ")
+        heading = f"{title}{rules}. Difference of {self.quantity}: {self.score_difference:.4g}"
         columns = ("name", "row", "label", "contribution", "part of")
         return as_html(heading, table(columns, rows, len(self.contributions)))
 
@@ -219,5 +210,7 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
         names = check_feature_names(steps, last, feature_names, last.n_features_in_)
         found = face.explain(X, against, names)
     sides = None if found.sides is None else [PREDICTED if is_predicted else RIVAL for is_predicted in found.sides]
-    compared = found.predicted, found.rival, found.difference, found.terms, sides, found.quantity
-    return Explanation(*compared, found.without_rules, found.broken)
+    why = Explanation(found.predicted, found.rival, found.difference, found.terms, sides, found.quantity)
+    why.without_rules = found.without_rules
+    why.broken_rules = list(found.broken)
+    return why

@@ -192,8 +192,8 @@ class OtherStructures:
                 raise SampleError("known", i, f": {error}") from None
             if forbidden is None:
                 raise ValueError(
-                    "known is for structures made of labels, choices, trees without labels, matchings and hyperpaths; got "
-                    f"{structure!r}"
+                    "known is for structures made of labels, choices, trees without labels, matchings and "
+                    f"hyperpaths; got {structure!r}"
                 )
             scores[first:last][forbidden.reshape(-1)] = -np.inf
         return scores
