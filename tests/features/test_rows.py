@@ -147,6 +147,11 @@ def test_token_dicts_hashed_counted_and_kept():
     total = sum(sum(naive_token_dict(t).values()) for s in X for t in s)
     assert rows.values.sum() == pytest.approx(total)
     frequent = TokenDictVectorizer(min_count=5).fit(X)
+    # The hashed mode keeps nothing of an earlier fit.
+    changed = TokenDictVectorizer().fit(X).set_params(n_features=64).fit(X)
+    assert not hasattr(changed, "groups_") and not hasattr(changed, "template_names_")
+    with pytest.raises(NotFittedError):
+        changed.set_params(n_features=None).transform(X)
     counts = {}
     for s in X:
         for t in s:
