@@ -1,4 +1,7 @@
-"""Simplex: one of n choices, the structure of multiclass prediction."""
+"""Simplex: one of n choices, the structure of multiclass prediction.
+
+Used by `estimators`.
+"""
 
 from __future__ import annotations
 
