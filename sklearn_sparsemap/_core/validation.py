@@ -163,7 +163,6 @@ def check_numbers(values, name, named=False):
     ValueError
         If they are not real numbers, or have names. (NumPy would drop the imaginary parts of complex numbers.)
     """
-    refuse_iterator(values, name)
     if not named and hasattr(values, "to_numpy"):
         refuse_names(values, name)
     if isinstance(values, MaskedArray):
@@ -176,6 +175,7 @@ def check_numbers(values, name, named=False):
             # The conversion of objects to floats fails for complex numbers, as it should.
             array = np.array(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
+        refuse_iterator(values, name)
         raise error_at(name, f" must be an array of numbers: {error}") from error
     if array.dtype.kind == "c":
         raise error_at(name, "Complex data not supported: ", " is complex; pass the real part, or the modulus")
@@ -235,7 +235,8 @@ def are_scores(array):
 
 def check_matrix(X, name="X"):
     """Check X if it is a sparse matrix, a RaggedArray or a masked array, before any other code reads it."""
-    refuse_iterator(X, name)
+    if not hasattr(X, "__len__"):
+        refuse_iterator(X, name)
     if isinstance(X, MaskedArray):
         check_not_masked(X, name)
     if isinstance(X, RaggedArray):

@@ -221,8 +221,8 @@ def are_all_empty(X):
 
 
 def _check_sentences(X):
-    refuse_iterator(X, "X")
     if isinstance(X, str | bytes | Mapping) or not isinstance(X, Sized):
+        refuse_iterator(X, "X")
         raise ValueError(f"X must be a sequence of sentences; got {type(X).__name__}")
     if _is_table(X):
         raise ValueError(

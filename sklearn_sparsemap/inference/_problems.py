@@ -395,13 +395,13 @@ def _join_scores(scores, ndim, name=None):
 
 def check_additional(label, value, structure, shape, name=None):
     """Check additional scores for scores of `shape`; return them as a float64 array."""
-    refuse_iterator(value, label)
     accepted = structure.additional_shapes(shape)[name or label]
     try:
         found = np.shape(value)
     except ValueError:
         found = "ragged"
     if found not in accepted:
+        refuse_iterator(value, label)
         wanted = " or ".join(map(str, accepted))
         raise error_at(label, f" has shape {found}; with scores of shape {shape} it must have {wanted}")
     array = check_numbers(value, label)

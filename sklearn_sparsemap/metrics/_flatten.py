@@ -78,8 +78,8 @@ def flatten(y, name):
             raise ValueError(f"the values of {name} must have one label for each position; got shape {y.values.shape}")
         return y.values.tolist(), y.lengths
     refuse_table(y, name)
-    refuse_iterator(y, name)
     if isinstance(y, str) or not isinstance(y, Sized):
+        refuse_iterator(y, name)
         raise ValueError(f"{name} must be a sequence of label sequences; got {y!r}")
     check_not_masked(y, name)
     samples = y.to_pylist() if hasattr(y, "to_pylist") else list(y)

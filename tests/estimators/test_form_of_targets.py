@@ -94,6 +94,8 @@ def test_simplex_chooses_one_row_of_each_sample(loss):
     model = StructuredSparseMAPClassifier(Simplex(), loss=loss).fit(X[:40], y[:40])
     found = model.predict(X[40:])
     assert found.dtype.kind == "i" and found.shape == (20,)
+    few = model.predict(X[40:43])
+    assert few.dtype.kind == "i" and few.tolist() == found[:3].tolist()
     assert model.score(X[40:], y[40:]) == np.mean(found == y[40:]) > 0.8
     for x, own, marginals in zip(X[40:], found, model.predict_marginals(X[40:]), strict=True):
         scores = x @ model.coef_[0] + model.intercept_[0]

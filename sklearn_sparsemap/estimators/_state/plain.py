@@ -19,7 +19,6 @@ from ..._training.score_models import LinearModel
 from ...factors._hierarchy import parents_of
 from ...inference._labels import LabelGraph, OneLabel
 from ...score_models import Network, Trees
-from ...structures._simplex.structure import RowChoice
 from .._multilabel.calibration import Calibration, SoftmaxCalibration
 from .._multilabel.decisions import GRID, OLD_RULES, ObservedLabelSets, Tuning
 from .._structured.graph_builder import FixedGraph, GraphBuilder
@@ -83,7 +82,7 @@ _STRUCTURES = (
 )  # fmt: skip
 for _name in _STRUCTURES:
     add_form(f"structures.{_name}", getattr(structures, _name))
-add_form("structures.RowChoice", RowChoice)
+add_form("structures.RowChoice", type(structures.Simplex.in_estimators.of_rows))
 add_form("structures.Alignment", structures.Alignment, by_constructor(structures.Alignment, mode="kind"))
 add_form("structures.LinearProgram", structures.LinearProgram, Form(structures.LinearProgram, _arguments_of_program))
 for _cls in (factors.AtLeast, factors.AtMost, factors.Exactly):

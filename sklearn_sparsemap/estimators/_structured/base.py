@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from copy import copy
 from itertools import pairwise
-from numbers import Integral
 
 import numpy as np
 from scipy import sparse
@@ -123,7 +122,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     _mask = 0.0
     # Whether training supports a weight for each step of a sample.
     _weighs_steps = False
-    # The number of axes of y in the last training, if it was one array or numbers, else 0.
+    # The number of axes of y in the last training, if it was one array, else 0.
     _y_ndim = 0
     # The type of the weights. None means the type of X in the first call.
     _dtype = None
@@ -203,7 +202,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         if message is not None:
             warn_user(message)
         found = object_array([self.classes_[own] for own in codes]) if structure.labelled else codes
-        return _in_one_array(found, self._y_ndim)
+        return _in_one_array(found, self._y_ndim) if self._y_ndim else found
 
     def predict_marginals(self, X: Any, known: Any = None) -> NDArray[Any]:
         """Compute the marginal probability of each label or part.
@@ -829,7 +828,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        self._y_ndim = _n_axes(y)
+        is_array = hasattr(y, "ndim") and hasattr(y, "dtype")
+        self._y_ndim = y.ndim if is_array and (y.ndim > 1 or y.dtype != object) else 0
         targets = targets_of(structure)
         X, y, sample_weight, kept = targets.without_empty(X, y, sample_weight)
         try:
@@ -931,13 +931,6 @@ def _in_one_array(structures, ndim):
     shapes = {np.shape(own) for own in structures}
     is_one = len(shapes) == 1 and all(len(shape) + 1 == ndim for shape in shapes)
     return np.array(list(structures)) if is_one else structures
-
-
-def _n_axes(y):
-    """Return the number of axes of targets that are one array, or numbers; 0 for others, such as a list of arrays."""
-    if hasattr(y, "ndim") and hasattr(y, "dtype"):
-        return y.ndim if y.ndim > 1 or y.dtype != object else 0
-    return int(isinstance(y, list | tuple) and len(y) > 0 and isinstance(y[0], Integral))
 
 
 def aligned_cost(cost, classes):

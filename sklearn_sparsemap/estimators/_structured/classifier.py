@@ -61,7 +61,7 @@ from .new_labels import add_labels
 from .penalty import choose_penalty
 from .score_model import choose_score_model
 from .stream import LinearStructuredClassifier
-from .targets import resolve_structure, structure_of_samples, targets_of
+from .targets import resolve_structure, targets_of
 
 if TYPE_CHECKING:
     from ...factors import FactorGraph
@@ -483,7 +483,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             If a parameter is out of range, or the data are not as described; the message names the sample. Also if
             `early_stopping` is the fraction of the samples to hold out, and validation samples are given.
         """
-        structure = structure_of_samples(self.structure, self._check_params(), X)
+        structure = self._check_params(X)
         data = X, y
         X, gold, classes, task = self._training_data(structure, X, y, sample_weight, unknown=True)
         held_out = None
@@ -690,10 +690,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """Return the maximum number of iterations of a solver."""
         return _MAX_ITER["lbfgs" if solver == "lbfgs" else "online"] if self.max_iter is None else self.max_iter
 
-    def _check_params(self):
+    def _check_params(self, X=None):
         """Check the parameters; return the structure."""
         check_parameters(self)
-        structure = resolve_structure(self.structure)
+        structure = resolve_structure(self.structure, X)
         argmax = LOSSES[self.loss].argmax
         if argmax == "gibbs":
             marginal_oracle_of(structure, f"loss={self.loss!r}")

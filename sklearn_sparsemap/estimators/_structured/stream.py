@@ -6,7 +6,7 @@ Used by `classifier.py` and `perceptron.py`.
 from .._partitions import PartitionsMixin
 from .._state.fitted import TrainingStateMixin
 from .base import LinearStructuredModel
-from .targets import resolve_structure, structure_of_samples, targets_of
+from .targets import resolve_structure, targets_of
 
 
 class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStructuredModel):
@@ -31,7 +31,7 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStru
         X : RaggedArray
         task : Task
         """
-        structure = structure_of_samples(self.structure, self._check_params(), X)
+        structure = self._check_params(X)
         first = not hasattr(self, "_structure")
         if self.class_weight == "balanced":
             raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")

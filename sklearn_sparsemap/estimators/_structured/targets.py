@@ -19,7 +19,6 @@ from ..._core.validation import IGNORED, are_empty, check_same_length, keep_text
 from ..._training._structure_task import UNKNOWN, SequenceTask, SingleLabelTask, StructureTask, object_array
 from ...factors import FactorGraph
 from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
-from ...structures._simplex.structure import RowChoice
 from .._failures import warn_user
 from .._partitions import flat_labels
 from .data import (
@@ -44,8 +43,8 @@ _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "m
 
 
 @singledispatch
-def resolve_structure(structure):
-    """Return the Structure, `GraphBuilder` or `FixedGraph` for the parameter `structure`."""
+def resolve_structure(structure, X=None):
+    """Return the Structure, `GraphBuilder` or `FixedGraph` for the parameter `structure`, and the samples if known."""
     if isinstance(structure, str) and structure in _STRUCTURES:
         return _STRUCTURES[structure]()
     if callable(structure) and not isinstance(structure, type):
@@ -57,21 +56,14 @@ def resolve_structure(structure):
 
 
 @resolve_structure.register
-def _(structure: Structure):
-    return structure
+def _(structure: Structure, X=None):
+    of_rows = structure.in_estimators.of_rows
+    return structure if of_rows is None or not have_rows(X) else of_rows
 
 
 @resolve_structure.register
-def _(structure: FactorGraph):
+def _(structure: FactorGraph, X=None):
     return FixedGraph(structure)
-
-
-def structure_of_samples(given, structure, X):
-    """Return the structure for some samples: `Simplex()` chooses one of the rows of samples that have several.
-
-    `given` is the parameter, because ``"auto"`` is for samples of one row only.
-    """
-    return RowChoice() if isinstance(given, Simplex) and have_rows(X) else structure
 
 
 class OtherStructures:

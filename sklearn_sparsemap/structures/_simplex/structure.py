@@ -10,7 +10,7 @@ import numpy as np
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.jit import as_oracle
 from ..._numerics.sparsemax import highest
-from .._base import Structure, as_ints, as_parts, solver_in_tensors
+from .._base import InEstimators, Structure, as_ints, as_parts, solver_in_tensors
 from .._sums import softmax
 from .projection import PROJECTION
 
@@ -92,6 +92,7 @@ class RowChoice(Simplex):
 
     labelled = False
     fixed_size = True
+    in_estimators = InEstimators(predicts_arrays=True)
 
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         return rows
@@ -102,3 +103,6 @@ class RowChoice(Simplex):
         forbidden = np.ones(n, bool)
         forbidden[allowed] = False
         return forbidden
+
+
+Simplex.in_estimators = InEstimators(of_rows=RowChoice())
