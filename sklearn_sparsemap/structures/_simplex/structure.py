@@ -1,6 +1,6 @@
 """Simplex: one of n choices, the structure of multiclass prediction.
 
-Used by `estimators`.
+
 """
 
 from __future__ import annotations
