@@ -235,7 +235,7 @@ def are_scores(array):
 
 def check_matrix(X, name="X"):
     """Check X if it is a sparse matrix, a RaggedArray or a masked array, before any other code reads it."""
-    if not hasattr(X, "__len__"):
+    if isinstance(X, Iterator):
         refuse_iterator(X, name)
     if isinstance(X, MaskedArray):
         check_not_masked(X, name)

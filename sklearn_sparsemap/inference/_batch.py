@@ -84,7 +84,7 @@ def decode_problems(structure, problems, slots, slot_ptr):
     if len(slot_ptr) == 2:
         return [structure.decode(slots, problems.dims[0])]
     if structure.decodes_stacks and (problems.dims == problems.dims[0]).all():
-        return decode_stack(structure, slots.reshape(len(problems.dims), -1), problems.dims[0])
+        return list(structure.decode(slots.reshape(len(problems.dims), -1), problems.dims[0]))
     cuts = pairwise(slot_ptr.tolist())
     return [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
 

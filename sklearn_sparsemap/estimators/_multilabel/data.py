@@ -3,7 +3,7 @@
 Used by most files here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from scipy import sparse
@@ -71,7 +71,7 @@ def validate_samples(estimator, X, y, *, reset, classes=None, partial=False, has
         raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
     check_target(y, _SEVERAL_LABELS)
     checks = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "multi_output": True}
-    if not hasattr(y, "__len__"):
+    if isinstance(y, Iterator):
         refuse_iterator(y, "y")
     X, y = validate_data(estimator, check_matrix(X), keep_text(y), reset=reset, **checks)
     X = ragged_of_checked(X, np.arange(X.shape[0] + 1))

@@ -9,7 +9,7 @@ Used by `estimators/_multilabel`, `base.py`, `new_labels.py` and `targets.py`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import suppress
 from itertools import chain
 
@@ -79,7 +79,7 @@ def check_flat(estimator, X, y=None, *, reset):
     reset : bool
         Whether the features may differ from those of earlier calls.
     """
-    if have_rows(X):
+    if getattr(X, "ndim", 0) != 2 and have_rows(X):
         raise ValueError(
             "structure='auto' takes one row of features for each sample, but the samples of X have several; name a "
             "structure, such as 'chain' for a label of each row, or Simplex() to choose one row of each sample"
@@ -430,7 +430,8 @@ def check_target(y, remedy):
     ValueError
         If a label is missing (NumPy writes NaN among str as "nan"), or is a set or a sequence of labels.
     """
-    refuse_iterator(y, "y")
+    if isinstance(y, Iterator):
+        refuse_iterator(y, "y")
     if isinstance(y, np.ma.MaskedArray):
         check_not_masked(y, "y")
     if (hasattr(y, "ndim") and y.ndim != 1) or isinstance(y, str | bytes) or not isinstance(y, Sized):

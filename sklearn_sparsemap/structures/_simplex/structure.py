@@ -1,7 +1,4 @@
-"""Simplex: one of n choices, the structure of multiclass prediction.
-
-
-"""
+"""Simplex: one of n choices, the structure of multiclass prediction."""
 
 from __future__ import annotations
 
