@@ -20,6 +20,7 @@ FIRST_PAGES = {
     "conformal": "guide/conformal",
     "CRF": "jobs/tag_tokens",
     "dependency parsing": "tutorials/parsing",
+    "discrete choice": "jobs/choose_one",
     "doccano": "jobs/serve_and_review",
     "feature selection": "guide/feature_groups",
     "group lasso": "guide/feature_groups",

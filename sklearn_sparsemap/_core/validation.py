@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import (
 from .errors import Place, SampleError, error_at
 from .indices import check_not_masked, check_sparse
 from .ragged import RaggedArray
-from .tables import refuse_names
+from .tables import refuse_iterator, refuse_names
 
 LARGEST_SCORE = 1e100  # largest absolute score or feature, so that squares and sums do not overflow
 # Largest feature, by the type of the weights: training keeps sums of squared features in that type.
@@ -175,6 +175,7 @@ def check_numbers(values, name, named=False):
             # The conversion of objects to floats fails for complex numbers, as it should.
             array = np.array(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
+        refuse_iterator(values, name)
         raise error_at(name, f" must be an array of numbers: {error}") from error
     if array.dtype.kind == "c":
         raise error_at(name, "Complex data not supported: ", " is complex; pass the real part, or the modulus")
@@ -234,6 +235,8 @@ def are_scores(array, size=None):
 
 def check_matrix(X, name="X"):
     """Check X if it is a sparse matrix, a RaggedArray or a masked array, before any other code reads it."""
+    if isinstance(X, Iterator):
+        refuse_iterator(X, name)
     if isinstance(X, MaskedArray):
         check_not_masked(X, name)
     if isinstance(X, RaggedArray):

@@ -426,8 +426,7 @@ class StructureTask(Task):
     def distributions(self, scores, additional, n_jobs):
         given = split_flat(additional, self.additional_shapes)
         results = sparsemap(self.structure, list(self.in_shapes(scores)), n_jobs=n_jobs, **given)
-        found = [list(zip(result.structures, result.weights.tolist())) for result in results]
-        return found, results.gap, results.objective
+        return results.distributions(), results.gap, results.objective
 
     def likely_spans(self, scores, additional, reader, thresholds, wanted, n_jobs):
         """List the spans of at least some probability; see `Structure.likely_spans`."""

@@ -231,6 +231,13 @@ class Task:
         """
         raise NotImplementedError
 
+    def without_rules(self, scores, additional):
+        """Return the best structure of one sample if no rule held, and the texts of the rules that it violates.
+
+        None if there are no rules, or if they are not separate from the structure.
+        """
+        return None
+
     def log_partitions(self, scores, additional, n_jobs):
         """Return the logarithm of the sum of ``exp(score)`` over the structures of each sample: array."""
         raise NotImplementedError

@@ -13,7 +13,7 @@ import numpy as np
 from .._core.errors import Place, SampleError, error_at
 from .._core.jit import readonly
 from .._core.offsets import offsets, padded_rows, split_flat
-from .._core.tables import aligned, are_default, column_names
+from .._core.tables import aligned, are_default, column_names, refuse_iterator
 from .._core.validation import are_scores, bound_masks, check_numbers, check_scores, is_batch
 from .._numerics.loops import Problems
 from ..structures._base import check_structure
@@ -427,6 +427,7 @@ def check_additional(label, value, structure, shape, name=None):
     except ValueError:
         found = "ragged"
     if found not in accepted:
+        refuse_iterator(value, label)
         wanted = " or ".join(map(str, accepted))
         raise error_at(label, f" has shape {found}; with scores of shape {shape} it must have {wanted}")
     array = check_numbers(value, label)

@@ -90,11 +90,14 @@ class InEstimators:
     trains_on_pool : bool
         Whether `DecisionFocusedRegressor` trains over the solutions found so far, because a call of the oracle takes
         long.
+    of_rows : Structure or None
+        The structure in place of this one if samples have several rows of features.
     """
 
     row_outputs: int | None = None
     predicts_arrays: bool = False
     trains_on_pool: bool = False
+    of_rows: Any = None
 
     # A method ``bound_message(structure, predicted)``, which returns a warning about predicted structures that a limit
     # bounds, or None; if there is none, nothing is asked. See `Segmentation`.

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..._core.annotations import Any, ArrayLike, NDArray, Self
+from ..._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
 from ..._core.available import available_if
 from ..._core.doc_link import DocLinkMixin
 from ..._core.errors import SampleError, naming
@@ -112,7 +112,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
     # Attributes, in addition to the model, that a fit sets before training. Callbacks get them from `Monitor`, and
     # `TrainingState` stores them.
-    _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_", "_mask")
+    _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_", "_mask", "_y_ndim")
     # The weights, from which training continues.
     _learned = FittedState()
     # Indices of the features whose weights a phase of training learns; None means all.
@@ -121,6 +121,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     _mask = 0.0
     # Whether training supports a weight for each step of a sample.
     _weighs_steps = False
+    # The number of axes of y in the last training, if it was one array, else 0.
+    _y_ndim = 0
     # The type of the weights. None means the type of X in the first call.
     _dtype = None
     # Forbidden transitions and score models, which only `StructuredSparseMAPClassifier` has.
@@ -162,7 +164,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         ----------
         X : as in `fit`
         known : sequence, default=None
-            Partially known structures to complete: the labels of each step, with None for unknown ones; likewise the
+            Partially known structures to complete: the labels of each step, with None for unknown ones, and a set of
+            labels for a step that has one of them, as a dictionary of tags knows it; likewise the
             heads of words, the columns of rows, whether each hyperarc is used, or the variables of a factor graph. None
             for a sample of which nothing is known.
         map_time_limit : float or None, default=10.0
@@ -173,8 +176,10 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         -------
         y : ndarray of shape (n_samples,)
             Labels, or a 1-D object array of structures, which are label arrays if they are made of labels. The result
-            for a label sequence without steps is empty. For a `LinearProgram`: a bool array of shape (n_samples,
-            n_variables).
+            for a label sequence without steps is empty. If `y` of the fit was one array with more axes, such as
+            (n_samples, n_steps), and all predicted structures have the same shape, they are one array, too. For
+            `Simplex` and samples with several rows: an int array with the index of a row for each sample. For a
+            `LinearProgram`: a bool array of shape (n_samples, n_variables).
         """
         self = whole(self)
         codes = predict_few(self, X, map_time_limit) if known is None else None
@@ -195,7 +200,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         message = None if bound_message is None else bound_message(structure, codes)
         if message is not None:
             warn_user(message)
-        return object_array([self.classes_[own] for own in codes]) if structure.labelled else codes
+        found = object_array([self.classes_[own] for own in codes]) if structure.labelled else codes
+        return _in_one_array(found, self._y_ndim) if self._y_ndim else found
 
     def predict_marginals(self, X: Any, known: Any = None) -> NDArray[Any]:
         """Compute the marginal probability of each label or part.
@@ -319,7 +325,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
         return self._infer(X, "map", known, run, [(self._no_labels(), 0.0)])
 
-    def predict_spans(self, X: Any, *, min_probability: float = 0.0, tokens: Any = None) -> list[list[Span]]:
+    def predict_spans(self, X: Any, *, min_probability: float = 0.0, tokens: Any = None) -> Sequence[list[Span]]:
         """Find the labelled spans of each sample, with their marginal probabilities.
 
         The probability of a span is that of all structures in which it occurs. With the losses of a Gibbs distribution
@@ -340,8 +346,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
         Returns
         -------
-        spans : list of lists of Span
-            In the order of their first steps. ``predicted`` tells which are in the result of `predict`; these have
+        spans : sequence of lists of Span
+            One list for each sample, made at its first access, with the spans in the order of their first steps.
+            ``list(spans)`` makes all of them. ``predicted`` tells which are in the result of `predict`; these have
             ``alternatives``. ``start`` and ``stop`` are positions of steps. A sample without steps has no spans.
 
         Raises
@@ -821,6 +828,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        is_array = hasattr(y, "ndim") and hasattr(y, "dtype")
+        self._y_ndim = y.ndim if is_array and (y.ndim > 1 or y.dtype != object) else 0
         targets = targets_of(structure)
         X, y, sample_weight, kept = targets.without_empty(X, y, sample_weight)
         try:
@@ -913,6 +922,15 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             tags.estimator_type = None
             tags.classifier_tags = None
         return tags
+
+
+def _in_one_array(structures, ndim):
+    """Return structures of one shape as one array if that has a number of axes; else as they are."""
+    if not all(isinstance(own, int | np.ndarray) for own in structures):
+        return structures
+    shapes = {np.shape(own) for own in structures}
+    is_one = len(shapes) == 1 and all(len(shape) + 1 == ndim for shape in shapes)
+    return np.array(list(structures)) if is_one else structures
 
 
 def aligned_cost(cost, classes):

@@ -111,8 +111,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     ----------
     structure : {"auto", "chain", "tree", "matching"}, Structure, FactorGraph or callable, default="auto"
         The output structure. ``"auto"``: one label for each sample (1-D `y`, 2-D `X`). ``"chain"``: one label for each
-        step. ``"tree"``: the head of each word. ``"matching"``: the column of each row. A `FactorGraph` is that of all
-        samples; a callable maps each sample to its `FactorGraph`; see the notes.
+        step. ``"tree"``: the head of each word. ``"matching"``: the column of each row. ``Simplex()`` and samples with
+        several rows: the index of one of them. A `FactorGraph` is that of all samples; a callable maps each sample to
+        its `FactorGraph`; see the notes.
     loss : str, default="sparsemap"
         The training loss: ``"sparsemap"``, ``"margin_sparsemap"``, ``"perceptron"``, ``"hinge"``, ``"crf"``,
         ``"margin_crf"`` or ``"expected_cost"``; see `sklearn_sparsemap.losses.FenchelYoungLoss`. The losses named
@@ -505,7 +506,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             If a parameter is out of range, or the data are not as described; the message names the sample. Also if
             `early_stopping` is the fraction of the samples to hold out, and validation samples are given.
         """
-        structure = self._check_params()
+        structure = self._check_params(X)
         data = X, y
         X, gold, classes, task = self._training_data(structure, X, y, sample_weight, unknown=True)
         held_out = None
@@ -731,10 +732,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """Return the maximum number of iterations of a solver."""
         return _MAX_ITER["lbfgs" if solver == "lbfgs" else "online"] if self.max_iter is None else self.max_iter
 
-    def _check_params(self):
+    def _check_params(self, X=None):
         """Check the parameters; return the structure."""
         check_parameters(self)
-        structure = resolve_structure(self.structure)
+        structure = resolve_structure(self.structure, X)
         argmax = TRAINED[self.loss].argmax
         if argmax == "gibbs":
             marginal_oracle_of(structure, f"loss={self.loss!r}")

@@ -5,6 +5,8 @@ Used by `structures/_sequence_budget`.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
@@ -112,7 +114,9 @@ class LinearChain(Structure):
         return table
 
     def span_reader(self, labels: Sequence[Any] | None, scheme: str | None) -> Any:
-        return SpanReader(labels, scheme_of(labels) if scheme is None else scheme)
+        scheme = scheme_of(labels) if scheme is None else scheme
+        is_text = all(isinstance(label, str) for label in labels)
+        return _reader_of(tuple(labels), scheme) if is_text else SpanReader(labels, scheme)
 
     def likely_spans(self, problems: Any, reader: Any, thresholds: Any, wanted: Any, n_jobs: int | None) -> Any:
         return likely_spans(problems, reader, thresholds, wanted, n_jobs)
@@ -131,6 +135,12 @@ class LinearChain(Structure):
         # The constraints of estimators (`TransitionMask`) rely on this order, and `transitions_`, `start_` and `end_`
         # on the names.
         return {"transitions": (n_outputs, n_outputs), "start": (n_outputs,), "end": (n_outputs,)}
+
+
+@lru_cache(64)
+def _reader_of(labels, scheme):
+    """Return the reader of labels; making one takes longer than the prediction of a sentence."""
+    return SpanReader(labels, scheme)
 
 
 def count_transitions(n_steps, n_states, layout):

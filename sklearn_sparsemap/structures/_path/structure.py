@@ -46,7 +46,7 @@ class Path(Structure):
 
     See Also
     --------
-    Hyperpath : Derivations whose hyperarcs may have two tails. With one tail they are paths, and take 1.3 times as long.
+    Hyperpath : Derivations, whose hyperarcs may have two tails. With one they are paths, and take 1.3 times as long.
     LinearProgram : Paths in graphs with cycles, and paths under further constraints.
 
     Notes

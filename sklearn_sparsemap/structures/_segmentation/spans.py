@@ -9,7 +9,7 @@ from numba import types
 from ..._core.jit import FLOATS, INTS, entry, kernel, new_floats, readonly
 from ..._core.offsets import offsets
 from ..._numerics.loops import PROBLEMS
-from .._span_pool import FOUND, collect, new_pool, put
+from .._span_pool import FOUND, collect, listed, new_pool, put
 from .gibbs import probabilities_of, sum_over_segmentations
 from .map import MAX_LENGTH, N_LABELS, N_STEPS, OPEN_ENDED, score_spans, tables_of
 
@@ -133,7 +133,7 @@ def _likely_spans(problems, inside, thresholds, row_ptr, wanted_start, wanted_la
             row = row_ptr[i] + end - 1
             wanted = wanted_start[row], wanted_label[row]
             pool, n = _list_ending(scores, additional, dims, tables, (i, end), inside, thresholds[i], wanted, (pool, n))
-    return pool[0][:n], pool[1][:n]
+    return listed(pool, n)
 
 
 class BlockReader:
