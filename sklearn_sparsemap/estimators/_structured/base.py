@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
+from ..._core.annotations import Any, ArrayLike, NDArray, Self
 from ..._core.available import available_if
 from ..._core.doc_link import DocLinkMixin
 from ..._core.errors import SampleError, naming
@@ -325,7 +325,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
         return self._infer(X, "map", known, run, [(self._no_labels(), 0.0)])
 
-    def predict_spans(self, X: Any, *, min_probability: float = 0.0, tokens: Any = None) -> Sequence[list[Span]]:
+    def predict_spans(self, X: Any, *, min_probability: float = 0.0, tokens: Any = None) -> list[list[Span]]:
         """Find the labelled spans of each sample, with their marginal probabilities.
 
         The probability of a span is that of all structures in which it occurs. With the losses of a Gibbs distribution
@@ -346,10 +346,10 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
         Returns
         -------
-        spans : sequence of lists of Span
-            One list for each sample, made at its first access, with the spans in the order of their first steps.
-            ``list(spans)`` makes all of them. ``predicted`` tells which are in the result of `predict`; these have
-            ``alternatives``. ``start`` and ``stop`` are positions of steps. A sample without steps has no spans.
+        spans : list of lists of Span
+            One list for each sample, with the spans in the order of their first steps. ``predicted`` tells which are in
+            the result of `predict`; these have ``alternatives``. ``start`` and ``stop`` are positions of steps. A
+            sample without steps has no spans.
 
         Raises
         ------

@@ -3,7 +3,6 @@
 Used by `base.py`.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise, repeat
 from numbers import Real
@@ -15,7 +14,6 @@ from ..._core.offsets import offsets, ragged_indices
 from ..._core.spans import NAMED_SCHEMES
 from ..._core.tables import by_samples
 from ..._core.validation import check_positive, check_same_length, quoted
-from ...inference._results.lazy import LazyResults
 from ...losses._recipes import TRAINED
 from ...spans import Span
 from ...spans._tokens import read_tokens
@@ -72,7 +70,7 @@ def predict_spans(model, X, min_probability, tokens):
     rows, chances = _sorted(*found[0], threshold)
     if len(with_rows) < len(X):
         rows[:, 0] = with_rows[rows[:, 0]]
-    return SpansOfSamples(rows, chances, reader.names, tokens, len(X))
+    return _spans_of(rows, chances, reader.names, tokens, len(X))
 
 
 def _thresholds(n_steps, n_types, given):
@@ -170,10 +168,8 @@ def _in_line(rows, steps):
     return rows[:, 0] * (int(rows[:, 2].max(initial=0)) + 1) + steps
 
 
-class SpansOfSamples(LazyResults):
-    """The spans of many samples: a sequence of lists of `Span`, each made at its first access.
-
-    Its objects take several times as long as their probabilities. It equals lists with the same spans.
+def _spans_of(rows, chances, names, tokens, n_samples):
+    """Return the spans of each sample: list of lists of `Span`.
 
     Parameters
     ----------
@@ -184,38 +180,22 @@ class SpansOfSamples(LazyResults):
     tokens : list of Offsets or None
     n_samples : int
     """
-
-    def __init__(self, rows, chances, names, tokens, n_samples):
-        self._rows, self._chances, self._names, self._tokens = rows, chances, names, tokens
-        self._bounds = np.searchsorted(rows[:, 0], np.arange(n_samples + 1)).tolist()
-        self._alternatives, self._ends = _alternatives(rows, chances)
-        self._own = np.searchsorted(np.flatnonzero(rows[:, 4]), self._bounds).tolist()
-
-    def __len__(self):
-        return len(self._bounds) - 1
-
-    def __eq__(self, other):
-        return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
-
-    def _make(self, i):
-        first, last = self._bounds[i : i + 2]
-        _, starts, lasts, types, flags = self._rows[first:last].T.tolist()
-        stops = [last_step + 1 for last_step in lasts]
-        kinds = map(self._names.__getitem__, types)
-        places = [repeat(None)] * 3
-        if self._tokens is not None and starts:
-            places = zip(*map(self._tokens[i].fields, starts, stops))
-        fields = zip(starts, stops, kinds, self._chances[first:last].tolist(), *places, map(bool, flags), repeat(()))
-        # `Span` itself takes three times as long.
-        spans = list(map(partial(tuple.__new__, Span), fields))
-        own = [k for k, flag in enumerate(flags) if flag]
-        ends = self._ends[self._own[i] : self._own[i + 1] + 1].tolist()
-        others = [spans[k] for k in (self._alternatives[ends[0] : ends[-1]] - first).tolist()]
-        for k, begin, end in zip(own, ends, ends[1:]):
-            if begin < end:
-                alternatives = tuple(others[begin - ends[0] : end - ends[0]])
-                spans[k] = tuple.__new__(Span, (*spans[k][:-1], alternatives))
-        return spans
+    samples, starts, lasts, types, flags = rows.T.tolist()
+    stops = [last + 1 for last in lasts]
+    kinds = map(names.__getitem__, types)
+    places = [repeat(None)] * 3
+    if tokens is not None and samples:
+        places = zip(*(tokens[i].fields(start, stop) for i, start, stop in zip(samples, starts, stops)))
+    fields = zip(starts, stops, kinds, chances.tolist(), *places, map(bool, flags), repeat(()))
+    # `Span` itself takes three times as long.
+    spans = list(map(partial(tuple.__new__, Span), fields))
+    alternatives, ends = (places.tolist() for places in _alternatives(rows, chances))
+    others = [spans[k] for k in alternatives]
+    for k, begin, end in zip(np.flatnonzero(rows[:, 4]).tolist(), ends, ends[1:]):
+        if begin < end:
+            spans[k] = tuple.__new__(Span, (*spans[k][:-1], tuple(others[begin:end])))
+    bounds = np.searchsorted(rows[:, 0], np.arange(n_samples + 1)).tolist()
+    return [spans[first:last] for first, last in pairwise(bounds)]
 
 
 def _alternatives(rows, chances):

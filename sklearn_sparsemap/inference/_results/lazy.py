@@ -1,6 +1,6 @@
 """Results that are computed on demand: the common part of all batches.
 
-Used by `estimators`, `graph_batch.py` and `structure_batch.py`.
+Used by `graph_batch.py` and `structure_batch.py`.
 """
 
 from collections.abc import Sequence
