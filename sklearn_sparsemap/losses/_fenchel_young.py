@@ -15,11 +15,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sized
 from functools import partial, singledispatch
-from typing import Literal
+from typing import Literal, overload
 
 import numpy as np
 
-from .._core.annotations import Any, ArrayLike
+from .._core.annotations import AdditionalScores, Any, ArrayLike, NDArray
 from .._core.errors import SampleError
 from .._core.jit import readonly
 from .._core.offsets import offsets
@@ -98,6 +98,19 @@ class FenchelYoungLoss:
         self.tol = tol
         self._loss_gradient = _loss_of(structure, name, self.temperature, cost, tol)
 
+    @overload
+    def loss_gradient(
+        self,
+        scores: NDArray[Any],
+        gold: Any,
+        *,
+        n_jobs: int | None = None,
+        **additional: AdditionalScores | dict[str, Any],
+    ) -> tuple[float, dict[str, Any]]: ...
+    @overload
+    def loss_gradient(
+        self, scores: Any, gold: Any, *, n_jobs: int | None = None, **additional: AdditionalScores | dict[str, Any]
+    ) -> Any: ...
     def loss_gradient(self, scores: Any, gold: Any, *, n_jobs: int | None = None, **additional: Any) -> Any:
         """Return the loss and its gradient.
 

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from functools import partial, update_wrapper, wraps
 from types import MethodType
+from typing import TYPE_CHECKING
 
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from .._core.annotations import Any, Self
+from .._core.annotations import Any, NDArray, Self
 from .._core.doc_link import DocLinkMixin
 from .._core.export import ArraysMixin
 from .._core.pickles import PickleMixin
 from .._core.plain import add_form
 from .._core.unwrap import transformed, unwrap
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .._core.sklearn_bases import Pipeline
+    from ..spans import Span
+else:
+    from sklearn.pipeline import Pipeline
 
 
 class _AvailableIf:
@@ -129,15 +138,31 @@ class StructuredPipeline(ArraysMixin, DocLinkMixin, PickleMixin, Pipeline):
 
     _whole = ("steps",)
 
-    predict = _checked_by_the_last_step("predict")
-    predict_proba = _checked_by_the_last_step("predict_proba")
-    decision_function = _checked_by_the_last_step("decision_function")
-    predict_structures = _handed_through("predict_structures", "Find the few structures of each sample.")
-    predict_marginals = _handed_through("predict_marginals", "Compute the probability of each label, or part.")
-    predict_spans = _handed_through("predict_spans", "Find the spans of each sample, with their probabilities.")
-    predict_n_best = _handed_through("predict_n_best", "Find the best structures of each sample, with their scores.")
-    log_likelihood = _handed_through("log_likelihood", "Compute the log-probability of structures under Gibbs.")
-    sample = _handed_through("sample", "Draw structures from the Gibbs distribution.")
+    if TYPE_CHECKING:
+        # The methods of the last step; type checkers do not see that some models lack some.
+        def predict(self, X: Any, **params: Any) -> NDArray[Any]: ...
+        def predict_proba(self, X: Any, **params: Any) -> NDArray[Any]: ...
+        def decision_function(self, X: Any, **params: Any) -> NDArray[Any]: ...
+        def predict_structures(self, X: Any, *args: Any, **kwargs: Any) -> list[list[tuple[Any, float]]]: ...
+        def predict_marginals(self, X: Any, known: Any = None) -> NDArray[Any]: ...
+        def predict_n_best(self, X: Any, k: int, known: Any = None) -> list[list[tuple[Any, float]]]: ...
+        def log_likelihood(self, X: Any, y: Any) -> NDArray[np.float64]: ...
+        def predict_spans(self, X: Any, *, min_probability: float = 0.0, tokens: Any = None) -> list[list[Span]]: ...
+        def sample(
+            self, X: Any, n_samples: int = 1, random_state: Any = None, known: Any = None
+        ) -> list[list[Any]]: ...
+    else:
+        predict = _checked_by_the_last_step("predict")
+        predict_proba = _checked_by_the_last_step("predict_proba")
+        decision_function = _checked_by_the_last_step("decision_function")
+        predict_structures = _handed_through("predict_structures", "Find the few structures of each sample.")
+        predict_marginals = _handed_through("predict_marginals", "Compute the probability of each label, or part.")
+        predict_spans = _handed_through("predict_spans", "Find the spans of each sample, with their probabilities.")
+        predict_n_best = _handed_through(
+            "predict_n_best", "Find the best structures of each sample, with their scores."
+        )
+        log_likelihood = _handed_through("log_likelihood", "Compute the log-probability of structures under Gibbs.")
+        sample = _handed_through("sample", "Draw structures from the Gibbs distribution.")
 
     def _can_partial_fit(self):
         getattr(self._final_estimator, "partial_fit")  # noqa: B009

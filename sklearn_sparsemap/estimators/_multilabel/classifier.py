@@ -300,6 +300,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         "solver": [StrOptions(set(SOLVERS))],
     }
 
+    alpha_: float
+    validation_scores_: list[float]
+
     def __init__(
         self,
         label_graph: Literal["full", "tree"] | ArrayLike | None = None,
