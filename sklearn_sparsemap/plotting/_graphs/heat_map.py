@@ -11,7 +11,6 @@ import numpy as np
 from .._base import check_names
 from .._style import INK, as_text, draw_grid, font_of_cells, text_width, write
 
-
 CELL = 0.5, 0.32  # inches; width and height of a cell; larger: larger pictures
 RATIO = 2.0  # width over height of the cells that is aimed at; larger: fewer axes are down
 
