@@ -1,5 +1,6 @@
 """What the documentation says of itself: every public object has a page, every page is found, every name exists."""
 
+import doctest
 import importlib
 import json
 import os
@@ -7,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -284,6 +286,30 @@ def test_the_address_of_the_site_is_in_one_place():
     build = (DOC / "build.py").read_text(encoding="utf-8")
     options = re.search(r"python doc/build\.py (.*)", workflow)[1].split()
     assert options and all(f'"{option}"' in build for option in options)
+
+
+def sections_with_tools():
+    """Return the title, the imported libraries and the code of each section of the page about other tools."""
+    text = (DOC / "other_tools.rst").read_text(encoding="utf-8")
+    start, *sections = re.split(r"^(?=.+\n-{3,}$)", text, flags=re.M)
+    for section in sections:
+        libraries = re.findall(r"^>>> (?:import|from) (\w+)", section, re.M)
+        if libraries:
+            yield section.split("\n", 1)[0], libraries, start + section
+
+
+@pytest.mark.parametrize("title, libraries, code", [pytest.param(*each, id=each[0]) for each in sections_with_tools()])
+def test_code_with_other_tools_runs_if_they_are_installed(title, libraries, code):
+    for library in libraries:
+        pytest.importorskip(library)
+    test = doctest.DocTestParser().get_doctest(code, {}, title, "other_tools.rst", 0)
+    printed = []
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    with warnings.catch_warnings():
+        # The tools warn of their own matters.
+        warnings.simplefilter("ignore")
+        runner.run(test, out=printed.append)
+    assert runner.failures == 0, "".join(printed)
 
 
 def test_code_of_examples_is_narrow():
