@@ -102,9 +102,9 @@ class SPOPlusLoss:
 
 
 class PerturbedFenchelYoungLoss:
-    """The perturbed Fenchel-Young loss: the mean of the perceptron loss under normal noise of the scores [1]_.
+    """The perturbed Fenchel-Young loss: the mean of the perceptron loss under normal noise of the scores.
 
-    Its gradient is the mean of the optimal decisions under noise, minus the true decision. It needs the true decisions,
+    Its gradient [1]_ is the mean of the optimal decisions under noise, minus the true decision. It needs the true decisions,
     but no true values.
 
     Parameters

@@ -77,7 +77,9 @@ class MarginalResult(NamedTuple):
 
 
 class SparseMAPResult(SparseMAPSolutions):
-    """The solution of a SparseMAP problem ([1]_, section 3).
+    """The solution of a SparseMAP problem.
+
+    The problem is defined in [1]_, section 3.
 
     Attributes
     ----------
