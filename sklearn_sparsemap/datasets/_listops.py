@@ -22,8 +22,9 @@ def make_listops(
 ) -> tuple[list[list[str]], list[NDArray[np.int64]], list[NDArray[np.int64]]]:
     """Draw ListOps expressions: nested operations on digits, such as ``[MAX 2 9 [MIN 4 7 ] ]``.
 
-    The expressions are those of [1]_. Each argument is an operator with probability 1/4, else a digit. An operator has 2 to 5 arguments. This number, its
-    valency, depends on the tree alone; the experiments on latent trees in [2]_ predict it.
+    The expressions are those of [1]_. Each argument is an operator with probability 1/4, else a digit. An operator has
+    2 to 5 arguments. This number, its valency, depends on the tree alone; the experiments on latent trees in [2]_
+    predict it.
 
     Parameters
     ----------

@@ -104,8 +104,8 @@ class SPOPlusLoss:
 class PerturbedFenchelYoungLoss:
     """The perturbed Fenchel-Young loss: the mean of the perceptron loss under normal noise of the scores.
 
-    Its gradient [1]_ is the mean of the optimal decisions under noise, minus the true decision. It needs the true decisions,
-    but no true values.
+    Its gradient [1]_ is the mean of the optimal decisions under noise, minus the true decision. It needs the true
+    decisions, but no true values.
 
     Parameters
     ----------
