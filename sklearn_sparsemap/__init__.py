@@ -44,6 +44,7 @@ _PUBLIC = {
     "stability_selection": ".estimators",
     "structured_group_lasso_path": ".estimators",
 }
+# The rooms of layers, `torch` and `jax`, are imported by their names, because they need those libraries.
 _SUBMODULES = {
     "conformal",
     "datasets",
@@ -58,6 +59,8 @@ _SUBMODULES = {
     "penalties",
     "pipeline",
     "plotting",
+    "score_models",
+    "spans",
     "structures",
     "testing",
 }

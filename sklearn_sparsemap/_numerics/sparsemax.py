@@ -87,11 +87,11 @@ def _n_near(scores, least):
 
 
 @kernel
-def supports_reach(scores, n_rows, n_cols, enough):
+def supports_reach(scores, n_rows, n_cols, enough, skips_own):
     """Tell whether the sparsemax supports of the lines of a matrix of scores have a total size of at least `enough`.
 
-    There is one line for each index of the shorter axis. If the matrix has one row more than columns, as for trees,
-    arcs from a word to itself are left out; for matchings this makes little difference.
+    There is one line for each index of the shorter axis. If `skips_own`, the matrix has one row more than columns, and
+    each line k is without its entry k + 1.
     """
     across = n_rows <= n_cols
     n = min(n_rows, n_cols)
@@ -102,7 +102,7 @@ def supports_reach(scores, n_rows, n_cols, enough):
     for a in range(n):
         for b in range(m):
             line[b] = scores[a * n_cols + b if across else b * n_cols + a]
-        if m == n + 1 and not across:
+        if skips_own:
             line[a + 1] = -np.inf
         # The support has no scores that are lower than the best one by 1.
         count = _n_near(line, highest(line) - 1.0)

@@ -92,17 +92,30 @@ def _find_feasible(program, found):
     """Return `Found` with any assignment that satisfies the constraints, or none if there is none."""
     # Without scores of pairs, finding one is fast.
     part = _OpenPart(program._replace(pair_scores=np.zeros_like(program.pair_scores)), program.fixed)
+    rows = WholeRows(*program[:5])
     excluded = []
     while len(excluded) <= _MAX_REJECTED:
         result = part.solve(None, None, excluded)
-        if result.x is None:
+        if result.status == _NO_SOLUTION:
             return found._replace(is_complete=True)
+        if result.x is None:
+            break
         u = part.assignment(result.x)
-        if not WholeRows(*program[:5]).violated(u).any():
-            known = best_zero_one(program._replace(fixed=u))
-            return found._replace(assignments=known.assignments, values=known.values)
+        if not rows.violated(u).any():
+            return _with_assignment(program, found, u)
         excluded.append(u)
-    return found
+    # HiGHS failed. Without scores, the search in exact arithmetic ends at the first assignment.
+    nothing = program._replace(scores=0.0 * program.scores, pair_scores=0.0 * program.pair_scores)
+    first = best_zero_one(nothing)
+    if not len(first.values):
+        return found._replace(is_complete=True)
+    return _with_assignment(program, found, first.assignments[0])
+
+
+def _with_assignment(program, found, u):
+    """Return `Found` with one assignment and its value."""
+    known = best_zero_one(program._replace(fixed=u))
+    return found._replace(assignments=known.assignments, values=known.values)
 
 
 class _OpenPart:

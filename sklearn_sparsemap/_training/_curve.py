@@ -3,7 +3,8 @@
 Used by `_training/_online` and `estimators`.
 """
 
-MAX_ENTRIES = 2048  # maximum number of entries of a curve, even
+# Maximum number of entries of a curve, even. Files hold curves of this length, so it never falls.
+MAX_ENTRIES = 2048
 
 
 class BoundedCurve:

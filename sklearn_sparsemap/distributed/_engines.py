@@ -55,10 +55,12 @@ class DaskEngine:
     Parameters
     ----------
     client : distributed.Client
+    closes : bool, default=False
+        Whether to close the client at the end.
     """
 
-    def __init__(self, client):
-        self.client, self._running = client, []
+    def __init__(self, client, closes=False):
+        self.client, self._closes = client, closes
 
     def submit(self, function, *args):
         """Return the future of a call. The scheduler stores arguments that are not futures, to repeat lost tasks."""
@@ -72,14 +74,17 @@ class DaskEngine:
         return [self.client.compute(part) if hasattr(part, "__dask_graph__") else part for part in parts]
 
     def close(self):
-        """Do nothing: the scheduler drops futures that are no longer referenced."""
+        """Close the client if no one else does. The scheduler drops futures that are no longer referenced."""
+        if self._closes:
+            self.client.close()
 
 
 def engine_for(client, n_jobs, parts):
     """Return the engine for a client (or the address of a scheduler, or None) and for parts of data."""
     if isinstance(client, str):
         # Without a client, training is on threads.
-        client = import_extra("distributed", "dask", f"client={client!r}").Client(client)
+        distributed = import_extra("distributed", "dask", f"client={client!r}")
+        return DaskEngine(distributed.Client(client, set_as_default=False), closes=True)
     if client is None:
         client = next((part.client for part in parts if is_future(part)), None) or current_client()
     if client is None:

@@ -86,7 +86,8 @@ class ParameterMixing(CallbackSupportMixin, DocLinkMixin, PickleMixin, BaseEstim
     estimator_ : estimator
         The fitted estimator, as its own `fit` would leave it.
     client_ : distributed.Client or None
-        The client of the last `fit`. It is not pickled.
+        The client of the last `fit`; None if `client` is an address, because `fit` then closes its client. It is not
+        pickled.
     loss_curve_ : list of float
         Mean loss of all workers during each round, without the penalty.
     validation_scores_ : list of float
@@ -217,7 +218,7 @@ class ParameterMixing(CallbackSupportMixin, DocLinkMixin, PickleMixin, BaseEstim
             monitor = self.monitor_class(self, Progress(self, X, y, training.n_rounds), validate)
             training.run(monitor)
             monitor.store()
-            self.client_ = engine.client
+            self.client_ = None if isinstance(self.client, str) else engine.client
             monitor.end()
         finally:
             engine.close()

@@ -43,7 +43,7 @@ class Label:
     """
 
     def __init__(self, name: Any, negated: bool = False) -> None:
-        self.name = name
+        self.name = name.item() if isinstance(name, np.generic) else name
         self.negated = bool(negated)
 
     def __invert__(self) -> Label:
@@ -145,6 +145,18 @@ class LabelConstraint(Factor):
 
     def __hash__(self):
         return hash(self._key())
+
+
+def implication_of(resolved):
+    """Return the labels (a, b) if a rule says that a implies b, else None.
+
+    `resolved` is the result of `LabelConstraint.resolve`.
+    """
+    indices, signs, low, high = resolved
+    if len(indices) != 2 or low != 1.0 or high < 2.0 or signs[0] == signs[1]:
+        return None
+    child, parent = indices if signs[0] < 0.0 else indices[::-1]
+    return int(child), int(parent)
 
 
 def _literal_of(label, names, constraint):

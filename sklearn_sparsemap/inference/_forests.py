@@ -8,6 +8,7 @@ import numpy as np
 from .._core.jit import readonly
 from .._core.threads import over_ranges
 from .._graphs.pair_forest import best_range, project_range
+from ..factors._label_constraints import implication_of
 
 # Number of labels in a call on a single thread, which takes some milliseconds.
 _COST_PER_CALL = 2**17
@@ -180,10 +181,11 @@ def _ordered(values, sets, k):
 def forest_of(n_labels, constraints):
     """Return the `Forest` of resolved constraints; None unless each label implies at most one other label."""
     parents = np.full(n_labels, -1)
-    for _, (indices, signs, low, high) in constraints:
-        if len(indices) != 2 or low != 1.0 or np.isfinite(high) or signs[0] * signs[1] > 0.0:
+    for _, resolved in constraints:
+        pair = implication_of(resolved)
+        if pair is None:
             return None
-        child, parent = indices if signs[0] < 0.0 else indices[::-1]
+        child, parent = pair
         if parents[child] not in (-1, parent):
             return None
         parents[child] = parent

@@ -45,9 +45,9 @@ def weight_budget_rule(rho, weights, order, group_indptr, group_atoms, held, bud
 
     Groups that do not overlap are taken in descending order of norm divided by group weight, each one whose weights
     still fit: a greedy solution of the knapsack problem. The atoms of other groups are marked in `doomed`, including
-    groups that would survive the strength, but are too large. If group weights are the square roots of sizes, the ratio
-    is the square root of the squared norm divided by the size. The taken groups then have the largest possible sum of
-    squares, up to the group at the threshold (Dantzig 1957).
+    groups that would survive the strength, but are too large, also those of weight 0. If group weights are the square
+    roots of sizes, the ratio is the square root of the squared norm divided by the size. The taken groups then have the
+    largest possible sum of squares, up to the group at the threshold (Dantzig 1957).
 
     Overlapping groups are discarded together with the groups inside them. The strength is then the smallest one at
     which the surviving atoms have at most `budget` weights, and no atom is marked. If groups of weight 0 have more

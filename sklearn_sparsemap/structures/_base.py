@@ -19,6 +19,9 @@ from .._core.validation import check_not_masked
 from .._numerics.derivations import best_derivations
 from .._numerics.partition import best_by_partition
 
+# Parameters of the functions and losses that take additional scores as keywords, which these cannot be named.
+TAKEN_NAMES = frozenset(("structure", "scores", "solver", "tol", "max_iter", "n_jobs", "k", "margin", "gold", "self"))
+
 
 class TensorBatch(NamedTuple):
     """A padded batch of problems as tensors on one device.

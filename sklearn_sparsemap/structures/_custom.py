@@ -15,13 +15,11 @@ from .._core.annotations import Any, Callable, Mapping, NDArray, Sequence
 from .._core.jit import as_oracle, is_compiled, readonly, wrap_oracle
 from .._core.threads import deferred_errors
 from .._core.validation import check_positive
-from ._base import InEstimators, Structure, as_flag, as_parts
+from ._base import TAKEN_NAMES, InEstimators, Structure, as_flag, as_parts
 
 # The structures whose Python oracle is called from kernels, by the number that identifies them in `dims`.
 _called = weakref.WeakValueDictionary()
 _numbers = itertools.count()
-# Parameters of the inference functions; additional scores cannot have these names.
-_TAKEN = {"structure", "scores", "solver", "tol", "max_iter", "n_jobs"}
 
 
 def _call_oracle(number, scores, additional, slots, additional_slots):
@@ -137,7 +135,7 @@ class CustomStructure(Structure):
         is_dict = additional is None or isinstance(additional, dict)
         if not is_dict or not all(isinstance(shape, tuple) for shape in (additional or {}).values()):
             raise ValueError(f"additional must map names to shapes, which are tuples of int; got {additional!r}")
-        taken = sorted(_TAKEN & set(additional or {}))
+        taken = sorted(TAKEN_NAMES & set(additional or {}))
         if taken:
             raise ValueError(f"additional scores cannot be named {taken[0]!r}, like a parameter of inference")
         if additional and encode is None:

@@ -12,10 +12,7 @@ import numpy as np
 
 from .._core.jit import Entry, is_compiled
 from .._numerics.polytope_solver import PolytopeSolver
-from ..structures._base import is_structure
-
-# Keywords of the inference functions, which additional scores cannot be named after.
-_TAKEN = {"structure", "scores", "solver", "tol", "max_iter", "n_jobs"}
+from ..structures._base import TAKEN_NAMES, is_structure
 
 
 def require(structure, condition, what, remedy):
@@ -31,7 +28,7 @@ def is_ints(values, least=0):
 
 
 def check_attributes(structure):
-    """Check all methods that do not depend on the scores."""
+    """Check the attributes that do not depend on the scores."""
     remedy = "pass an instance of a subclass of sklearn_sparsemap.structures.Structure, such as LinearChain()"
     if isinstance(structure, type):
         raise AssertionError(f"{structure.__name__} is a class; {remedy}")
@@ -40,7 +37,7 @@ def check_attributes(structure):
     require(structure, is_ints([ndim], 1), f"score_ndim is {ndim!r}", "it is the number of axes of scores, an int")
     is_names = isinstance(names, tuple) and all(isinstance(name, str) and name.isidentifier() for name in names)
     require(structure, is_names, f"additional_names is {names!r}", "make it a tuple of names")
-    bad = sorted(_TAKEN & set(names)) or [name for name in names if names.count(name) > 1]
+    bad = sorted(TAKEN_NAMES & set(names)) or [name for name in names if names.count(name) > 1]
     require(structure, not bad, f"additional_names has {bad}", "names must differ, and not be a keyword of sparsemap")
     remedy = "make it with sklearn_sparsemap._core.jit.as_oracle, or give a Python function to CustomStructure"
     for name in ("oracle", "marginal_oracle"):

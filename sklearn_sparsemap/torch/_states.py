@@ -22,7 +22,7 @@ def remember(solved, n_samples):
         # There is nothing to store, and an empty tensor has no unique address.
         return torch.empty(0, dtype=torch.int64)
     # NumPy allocates separate memory, even for a single sample.
-    array = np.arange(n_samples)
+    array = np.arange(n_samples, dtype=np.int64)
     address = array.ctypes.data
     _states[address] = solved
     weakref.finalize(array, _states.pop, address, None).atexit = False

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from internals import replace
+from scipy import optimize
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, lp_sparsemap, map_inference, n_best
@@ -178,6 +179,25 @@ def test_an_integral_relaxation_ends_the_search(rule, monkeypatch):
     best = map_inference(two, scores, map_time_limit=None)
     assert best.integral and best.bound == best.value
     assert best.value == pytest.approx(np.sort(scores[0])[-300:].sum() + np.sort(scores[1])[-500:].sum())
+
+
+def test_a_failure_of_highs_is_no_proof(monkeypatch):
+    """Status 4 of scipy says that HiGHS failed, not that there is no solution."""
+    rng = np.random.default_rng(0)
+    A = rng.integers(50, 100, size=(2, 14))
+    scores = rng.normal(size=14)
+    b = A[:, ::3].sum(axis=1)
+    expected = map_inference(LinearProgram(A_eq=A, b_eq=b), scores)
+    calls = []
+    failed = optimize.OptimizeResult(x=None, status=4, message="HiGHS failed", mip_dual_bound=None)
+    replace(monkeypatch, "_numerics", "milp", lambda *args, **options: calls.append(1) or failed)
+    replace(monkeypatch, "_numerics", "_FEW", 1)
+    with pytest.warns(ConvergenceWarning, match="before it was complete"):
+        found = map_inference(LinearProgram(A_eq=A, b_eq=b), scores)
+    assert (A @ found.structure == b).all() and found.value <= expected.value
+    with pytest.raises(ValueError, match="no solution"):
+        map_inference(LinearProgram(A_eq=2 * A, b_eq=b // 2 * 2 + 1), scores)
+    assert len(calls) >= 4
 
 
 def test_labels_satisfy_weighted_rules():

@@ -171,8 +171,6 @@ from sklearn_sparsemap.estimators._multilabel.calibration import (
     Calibration,
     _fit_curves,
     _softmax_slope,
-    implications,
-    make_coherent,
 )
 from sklearn_sparsemap.estimators._multilabel.decisions import (
     GRID,
@@ -276,6 +274,8 @@ def replace(patch, room, name, value):
     return old
 
 
+_COHERENCE = vars(modules_with("estimators", "make_coherent")[0])
+implications, make_coherent = _COHERENCE["implications"], _COHERENCE["make_coherent"]
 LBFGSLearner = vars(modules_with("estimators", "LBFGSLearner")[0])["LBFGSLearner"]
 NetworkModel = vars(modules_with("_training", "NetworkModel")[0])["NetworkModel"]
 

@@ -1,6 +1,7 @@
 """ParameterMixing on threads, and what holds on any engine."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -253,3 +254,25 @@ def test_without_dask_an_address_names_the_extra(monkeypatch):
     assert ParameterMixing(CHAIN, n_rounds=1, random_state=0).fit(X, y).client_ is None
     with pytest.raises(ImportError, match=r"sklearn-sparsemap\[dask\]"):
         ParameterMixing(CHAIN, n_rounds=1, client="tcp://127.0.0.1:8786").fit(X, y)
+
+
+def test_a_client_by_its_address_is_closed(monkeypatch):
+    made = []
+
+    class Client:
+        def __init__(self, address, set_as_default=True):
+            assert not set_as_default
+            made.append(self)
+            self.is_open = True
+
+        def submit(self, function, *args, pure):
+            raise RuntimeError("no worker")
+
+        def close(self):
+            self.is_open = False
+
+    monkeypatch.setitem(__import__("sys").modules, "distributed", SimpleNamespace(Client=Client))
+    X, y = chains(0, 12)
+    with pytest.raises(RuntimeError, match="no worker"):
+        ParameterMixing(CHAIN, n_rounds=1, client="tcp://127.0.0.1:8786").fit(X, y)
+    assert len(made) == 1 and not made[0].is_open

@@ -326,6 +326,13 @@ def test_names_selection_and_debiasing():
     assert chosen[0].get_support().sum() == 9
 
 
+def test_debiasing_that_does_not_converge_warns():
+    X, y = data()
+    model = StructuredGroupLasso(loss="crf", tol=1.0, max_iter=2, debias=1e-6)
+    with pytest.warns(ConvergenceWarning, match="^debiasing: L-BFGS did not converge"):
+        model.fit(X, y)
+
+
 def test_templates_give_the_groups():
     X = RaggedArray(sparse.csr_array(np.eye(6)), [0, 2, 4, 6])
     X.groups = np.array([0, 0, 0, 1, 1, 1])

@@ -180,6 +180,18 @@ def saved(model, how):
     return type(model).from_arrays(np.load(file))
 
 
+def test_a_training_state_shares_nothing_and_leaves_nothing():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    fitted = StructuredSparseMAPClassifier("auto", solver="adagrad", early_stopping=True, tol=1.0).fit(X, y)
+    stream = StructuredSparseMAPClassifier("auto").partial_fit(X, y, classes=["no", "yes"])
+    state = stream.get_training_state()
+    fitted.set_training_state(state)
+    assert not hasattr(fitted, "validation_scores_") and fitted.loss_curve_ == stream.loss_curve_
+    state.attributes["classes_"][:] = "?"
+    assert fitted.classes_.tolist() == stream.classes_.tolist() == ["no", "yes"]
+
+
 @pytest.mark.parametrize("how", ["pickle", "state", "file"])
 @pytest.mark.parametrize("name", ["flat crf", "flat mira", "chain sparsemap", "csr sparsemap", "groups"])
 def test_a_stream_goes_on_where_it_was_saved(name, how, monkeypatch):

@@ -205,6 +205,7 @@ def test_rules_of_labels_negate_and_have_several_causes():
     indices, signs, _, _ = Exclusive([-1, -2]).resolve([-1, 5, 7])
     assert indices.tolist() == [0, 1] and signs.tolist() == [1.0, -1.0]
     assert repr(rules[0]) == "Implies(['rain', ~'umbrella'], 'wet', name='rain wets')"
+    assert repr(Label(np.str_("a"))) == "'a'" and AtMost([Label(np.str_("a"))], 1) == AtMost([Label("a")], 1)
     assert Label("a") == ~~Label("a") and len({Label("a"), ~Label("a"), Label("a")}) == 2
     for rule, message in (
         (Implies(["rain", ~Label("rain")], "wet"), "names 'rain' twice"),

@@ -147,6 +147,11 @@ def test_token_dicts_hashed_counted_and_kept():
     total = sum(sum(naive_token_dict(t).values()) for s in X for t in s)
     assert rows.values.sum() == pytest.approx(total)
     frequent = TokenDictVectorizer(min_count=5).fit(X)
+    # The hashed mode keeps nothing of an earlier fit.
+    changed = TokenDictVectorizer().fit(X).set_params(n_features=64).fit(X)
+    assert not hasattr(changed, "groups_") and not hasattr(changed, "template_names_")
+    with pytest.raises(NotFittedError):
+        changed.set_params(n_features=None).transform(X)
     counts = {}
     for s in X:
         for t in s:
@@ -201,6 +206,22 @@ def test_messages_of_parameters():
 
 def make_rows(n=6):
     return [rng.normal(size=(rng.integers(1, 5), 4)) for _ in range(n)]
+
+
+def test_on_rows_knows_the_columns_of_the_last_fit():
+    two = [np.arange(6.0).reshape(3, 2)]
+    for transformer in (StandardScaler(), FunctionTransformer(np.log1p)):
+        on_rows = OnRows(transformer).fit(two)
+        assert on_rows.transform([np.zeros((0, 2))]).values.shape == (0, 2)
+        on_rows.fit([two[0][:, :1]])
+        assert (
+            on_rows.transform([np.zeros((0, 1))]).values.shape == (0, 1) and len(on_rows.get_feature_names_out()) == 1
+        )
+    with pytest.raises(ValueError, match="input_features"):
+        OnRows(StandardScaler()).fit(two).get_feature_names_out(["only one"])
+    for samples, kind in (([[[1.0]], 5], "int"), ([["the", "dog"], "abc"], "str"), ([np.eye(2), np.int64(3)], "int64")):
+        with pytest.raises(ValueError, match=rf"X\[1\] must be a sequence of rows; got {kind}"):
+            OnRows(FunctionTransformer()).fit(samples)
 
 
 def test_on_rows_is_the_transformer_on_all_rows():

@@ -2,7 +2,10 @@
 
 import importlib
 import pkgutil
+import subprocess
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from public_names import NAMES
@@ -24,3 +27,10 @@ def test_each_module_is_listed_or_internal():
     # `compile` is the command ``python -m sklearn_sparsemap.compile``.
     public = {name for name in modules if not name.startswith("_")} - {"compile"}
     assert public == NAMES.keys() - {""}
+
+
+def test_rooms_are_attributes_of_the_package():
+    """Without an import of their own, except the layers, which need other libraries."""
+    code = "import sklearn_sparsemap as package, sys; [getattr(package, name) for name in sys.argv[1:]]"
+    rooms = sorted(NAMES.keys() - {"", "torch", "jax"})
+    subprocess.run([sys.executable, "-c", code, *rooms], check=True, cwd=Path(package[0]).parent)

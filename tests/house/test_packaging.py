@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from internals import TESTED_VERSIONS, modules_with
 
-from sklearn_sparsemap import __version__
+from sklearn_sparsemap import __version__, show_versions
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "sklearn_sparsemap"
@@ -99,6 +99,21 @@ def test_metadata(built):
     assert {"Homepage", "Documentation", "Changelog", "Repository", "Issues"} <= set(urls)
     assert all(url.startswith(REPOSITORY) for url in urls.values())
     assert metadata["Description-Content-Type"] == "text/markdown"
+
+
+def test_bug_reports_name_the_libraries(built, capsys):
+    """`show_versions` prints all that the package requires and that its extras for users install."""
+    _, _, metadata = built
+    show_versions()
+    shown = set(re.findall(r"([\w-]+): ", capsys.readouterr().out))
+    extras = {"plot", "torch", "jax", "dask", ""}
+    n_required = 0
+    for line in metadata.get_all("Requires-Dist"):
+        extra = re.search(r"extra == ['\"](\w+)", line)
+        if (extra.group(1) if extra else "") in extras:
+            assert re.match(r"[\w-]+", line).group() in shown, line
+            n_required += 1
+    assert n_required >= 9
 
 
 def pictures(text):

@@ -258,6 +258,9 @@ def test_paths_of_budgets_need_their_models():
     assert display.strengths.tolist() == [1, 2, 3] and display.names == ["a", "b", "c"]
     np.testing.assert_array_equal(display.norms, [path.estimators[i].group_norms_ for i in (1, 2, 0)])
     assert ((display.norms > 0).sum(axis=1) == [1, 2, 3]).all()
+    # A model without a limit is the largest one, also if budgets count weights.
+    path = perceptron_path(model, X[:100], y[:100], [8, None], **options, unit="weights", return_estimators=True)
+    assert CoefficientPathDisplay.from_path(path).strengths.tolist() == [8, path.n_nonzero_coefs[1]]
     for wrong, remedy in (
         (perceptron_path(model, X[:100], y[:100], [1, 2], **options), "perceptron_path with return_estimators=True"),
         (

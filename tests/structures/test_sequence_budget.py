@@ -268,7 +268,7 @@ def test_gold_sequences_over_the_budget_are_refused_by_name():
     message = r"y\[2\]: 3 of the 5 steps are in state 1, more than the budget of 2; raise budget, or correct"
     with pytest.raises(ValueError, match=message):
         StructuredSparseMAPClassifier(SequenceBudget(2)).fit(X, y)
-    with pytest.raises(ValueError, match=r"y\[0\]: 2 of the 5 steps are in state 1, but exactly=3 must be"):
+    with pytest.raises(ValueError, match=r"y\[0\]: 2 of the 5 steps are in state 1, but exactly 3 must be"):
         StructuredSparseMAPClassifier(SequenceBudget(3, exactly=True)).fit(X, y)
     with pytest.raises(ValueError, match=r"X\[0\]: a sequence of 5 steps cannot have exactly budget=6"):
         StructuredSparseMAPClassifier(SequenceBudget(6, exactly=True)).fit(X, y)

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import inspect
 import re
 from functools import cache
 from itertools import combinations, product
@@ -15,7 +16,15 @@ from naive_hyperpath import bracketings, enumerate_derivations
 from numba import objmode
 from registry import best_segment, encode_segment
 
-from sklearn_sparsemap import StructuredSparseMAPClassifier, sparsemap, structures
+from sklearn_sparsemap import (
+    StructuredSparseMAPClassifier,
+    map_inference,
+    marginal_inference,
+    n_best,
+    sparsemap,
+    structures,
+)
+from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.structures import (
     CustomStructure,
     DependencyTree,
@@ -31,6 +40,15 @@ from sklearn_sparsemap.structures import (
 from sklearn_sparsemap.testing import check_structure
 
 GUIDE = Path(__file__).resolve().parents[2] / "doc" / "own_structure.rst"
+
+
+def test_additional_scores_have_no_name_of_a_parameter():
+    takers = [sparsemap, map_inference, marginal_inference, n_best, FenchelYoungLoss.loss_gradient]
+    names = {name for taker in takers for name in inspect.signature(taker).parameters} - {"additional"}
+    assert names >= {"structure", "k", "gold"}
+    for name in names:
+        with pytest.raises(ValueError, match="additional"):
+            CustomStructure(lambda scores, additional: None, additional={name: 1})
 
 
 def list_paths(shape):

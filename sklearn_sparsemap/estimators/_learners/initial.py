@@ -9,7 +9,7 @@ from scipy import sparse
 from ..._training.score_models import LinearModel
 from ...losses import LOSSES
 
-# Maximum number of dense weights (512 MiB for each array). Beyond it, only updated weights are stored, if they are few.
+# Maximum number of dense weights (128 MiB for each array). Beyond it, only updated weights are stored, if they are few.
 # Dense weights are a third faster to update, and several times faster in prediction.
 _MAX_DENSE_WEIGHTS = 2**24
 # Number of outputs from which on stored pairs are as fast as dense weights, because few outputs of a feature ever get a

@@ -1,6 +1,6 @@
 """Probabilities of labels from their scores: a logistic curve for each label, fitted on held-out samples.
 
-Used by `estimators/_state`, `classifier.py`, `cross_validation.py`, `data.py` and `inference.py`.
+Used by `estimators/_state`, `classifier.py`, `cross_validation.py` and `inference.py`.
 """
 
 import numpy as np
@@ -90,7 +90,7 @@ class Calibration:
         ----------
         scores, gold : arrays of shape (n_samples, n_labels)
         weights : array of shape (n_samples, n_labels) or (n_samples, 1)
-            Zero for unknown labels.
+            Zero for unknown labels. Samples with exactly one label each have one weight.
 
         References
         ----------
@@ -270,44 +270,3 @@ def _softmax_slope(scores, gold, weights):
 
     bound = np.full((1, 1), np.inf)
     return np.exp(_descend(np.zeros((1, 1)), values_at, steps_at, -bound, bound)[0, 0])
-
-
-def implications(constraints):
-    """Return the pairs (a, b) of labels for which a constraint says that a implies b: list of (int, int)."""
-    pairs = []
-    for _, (indices, signs, low, high) in constraints:
-        if len(indices) == 2 and low == 1.0 and high >= 2.0 and signs[0] * signs[1] < 0.0:
-            child, parent = indices if signs[0] < 0.0 else indices[::-1]
-            pairs.append((int(child), int(parent)))
-    return pairs
-
-
-def make_coherent(probabilities, pairs):
-    """Return probabilities such that no label is more probable than a label that it implies.
-
-    The result is the mean of two coherent arrays: one raises each label to the labels that imply it, the other lowers
-    it to the labels that it implies.
-
-    Parameters
-    ----------
-    probabilities : array of shape (n_samples, n_labels)
-    pairs : list of (int, int)
-        The first label implies the second.
-    """
-    if not pairs:
-        return probabilities
-    upwards = _spread(probabilities, [(parent, child) for child, parent in pairs], np.maximum)
-    return 0.5 * (upwards + _spread(probabilities, pairs, np.minimum))
-
-
-def _spread(values, pairs, bound):
-    """Bound the first label of each pair by the second one, until nothing changes."""
-    rows = np.ascontiguousarray(values.T)
-    changed = True
-    while changed:
-        changed = False
-        for first, second in pairs:
-            bounded = bound(rows[first], rows[second])
-            changed = changed or bool((bounded != rows[first]).any())
-            rows[first] = bounded
-    return rows.T

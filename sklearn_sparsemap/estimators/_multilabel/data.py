@@ -24,7 +24,7 @@ from ...factors._label_constraints import LabelConstraint, _index_of
 from ...inference._labels import LabelGraph, OneLabel
 from .._failures import warn_user
 from .._structured.data import check_target, encode_labels, given_classes, label_array, sorted_labels
-from .calibration import implications
+from .coherence import implications
 
 _SEVERAL_LABELS = "pass an indicator matrix of 0 and 1, or a set of names for each sample"
 

@@ -38,9 +38,13 @@ _MAX_SETS = 10_000
 _DECIMALS = 10
 # Smallest threshold, at which all labels are predicted.
 _LEAST = np.finfo(np.float64).tiny
-# Number of values in a block of samples; maximum number of sets that are compared with each other; number of samples in
-# a comparison; number of values that fit into the processor's cache.
-_BLOCK, _MAX_COMPARED, _AT_ONCE, _CACHED = 2**22, 3072, 64, 2**17
+# Number of values in a block of samples.
+_BLOCK = 2**22
+# Maximum number of sets that are compared with each other, and number of samples in a comparison.
+_MAX_COMPARED = 3072
+_AT_ONCE = 64
+# Number of values that fit into the processor's cache.
+_CACHED = 2**17
 
 
 def expected_cuts(probabilities, threshold=0.5):
@@ -66,7 +70,7 @@ def expected_cuts(probabilities, threshold=0.5):
     .. [1] Jansche. A maximum expected utility framework for binary sequence labeling. ACL 2007.
     """
     ordered = -np.sort(-probabilities, axis=1)
-    odds = logit(ordered) - logit(max(threshold, np.finfo(np.float64).tiny))
+    odds = logit(ordered) - logit(max(threshold, _LEAST))
     shifted = expit(odds)
     expected = np.cumsum(shifted, axis=1)
     sizes = np.arange(1, probabilities.shape[1] + 1)
@@ -368,7 +372,8 @@ class Tuning:
     at_half : array of shape (4,)
         With several rules, the sums for the labels above one half.
 
-    Files hold these and `decay` by their names, and `estimators/_state/plain.py` sets them.
+    Files hold these and `decay` by their names, except `at_half`, because they hold the comparisons of streams only,
+    which are of one rule. `estimators/_state/plain.py` sets them.
     """
 
     def __init__(self, rules, threshold="auto", decay=1.0):

@@ -14,7 +14,8 @@ from ..._training._label_task import LabelTask
 from ..._training._task import agreement_score
 from .._failures import warn_user
 from .._structured.restrictions import explain_infeasible
-from .calibration import Calibration, implications, make_coherent
+from .calibration import Calibration
+from .coherence import implications, make_coherent
 from .decisions import ObservedLabelSets, Tuning, expected_cuts
 from .known import agree
 

@@ -20,12 +20,14 @@ from ..._core.validation import FRACTION, POSITIVE_INT, check_numbers, check_pos
 from ...structures import Structure
 from .._failures import restore_on_error
 from .._monitor import report, with_callbacks
-from .._structured.group_lasso import HUGE, StructuredGroupLasso
+from .._structured.group_lasso import StructuredGroupLasso
 from .path import GroupPath
 from .pipeline import splits_of
 
 # Factor of the largest strength of a path. It ensures that all weights are zero there in spite of rounding.
 _ABOVE = 1.0 + 1e-6
+# A strength at which all penalised weights are zero.
+_HUGE = 1e12
 # Relative difference of mean scores that is rounding: the same scores of splits in another order.
 _TIE = 1e-12
 
@@ -113,10 +115,10 @@ class StrengthPath:
         # With this strength, only intercepts and additional scores are learned. The path starts from them.
         self._original, self._data = model, (X, y)
         # The strengths are reported; with verbose=2 also the iterations of each.
-        self._model = clone(model).set_params(alpha=HUGE, verbose=max(0, model.verbose - 1))
+        self._model = clone(model).set_params(alpha=_HUGE, verbose=max(0, model.verbose - 1))
         self._X, task, start = self._model._prepare_fit(X, y, sample_weight)
         self._solver = self._model._new_solver(task, self._X, start)
-        self.fit(HUGE)
+        self.fit(_HUGE)
 
     def strengths(self, alphas, n_alphas, eps):
         """Return the strengths of the path, the largest first; call it before the first fit."""

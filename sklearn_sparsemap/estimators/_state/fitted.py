@@ -58,6 +58,10 @@ class FittedState:
         return FittedState(self.model, deepcopy(self.optimizer), self.final)
 
 
+def _copied(value):
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
 class TrainingStateMixin:
     """Holds the weights of an estimator in one object, and reads and writes its training state.
 
@@ -91,7 +95,7 @@ class TrainingStateMixin:
             return TrainingState(
                 **read_optimizer(optimizer),
                 progress={name: deepcopy(known[name]) for name in _PROGRESS if name in known},
-                attributes={name: known[name] for name in self._set_by_fit if name in known},
+                attributes={name: _copied(known[name]) for name in self._set_by_fit if name in known},
             )
 
     @in_one_step
@@ -124,8 +128,12 @@ class TrainingStateMixin:
                 "the state has no attributes, such as classes, and this estimator has seen no data yet; take a state "
                 "with attributes, or call partial_fit first"
             )
-        for name, value in (state.attributes | state.progress).items():
-            setattr(self, name, deepcopy(value) if name in state.progress else value)
+        for name in _PROGRESS:
+            vars(self).pop(name, None)
+        for name, value in state.progress.items():
+            setattr(self, name, deepcopy(value))
+        for name, value in state.attributes.items():
+            setattr(self, name, _copied(value))
         rng = check_random_state(self.random_state)
         optimizer = optimizer_of(state, getattr(self, "_new_optimizer", None), rng)
         self._learned = FittedState(optimizer=optimizer)

@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Literal
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,7 +23,7 @@ from ..._training.score_models import LinearModel
 from ...losses import LOSSES
 from ...losses._fenchel_young import Inference
 from ...structures import Structure
-from .._failures import restore_on_error
+from .._failures import restore_on_error, warn_of_inference, warn_user
 from .._learners.initial import weights_of_last_fit
 from .._learners.lbfgs import LBFGSLearner
 from .._learners.learner import Learner
@@ -38,7 +39,6 @@ _LOSSES = tuple(name for name in LOSSES if LOSSES[name].argmax != "map")
 # Strength of the squared penalty of debiasing, and the largest entry of the gradient at the end: the defaults of
 # `StructuredSparseMAPClassifier`.
 _DEBIAS_ALPHA, _DEBIAS_TOL = 1e-4, 1e-3
-HUGE = 1e12  # a strength of the penalty at which all penalised weights are zero
 
 
 class GroupLassoLearner(Learner):
@@ -351,7 +351,10 @@ default=None
             task, features, narrow, alpha=strength, tol=_DEBIAS_TOL, max_iter=self.max_iter,
             n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
-        learner.run(reporter(self, "debiasing, iteration", f"at most {self.max_iter}"))
+        message = learner.run(reporter(self, "debiasing, iteration", f"at most {self.max_iter}"))
+        if message:
+            warn_user(f"debiasing: {message}", ConvergenceWarning)
+        warn_of_inference(learner.unconverged)
         debiased = learner.model()
         coef = np.zeros_like(model.coef)
         coef[columns] = debiased.coef
@@ -362,6 +365,7 @@ default=None
         check_parameters(self)
         structure = resolve_structure(self.structure)
         if not structure.uses_graphs:
+            # It refuses losses that the structure does not have.
             Inference(structure, self.loss)
         return structure
 

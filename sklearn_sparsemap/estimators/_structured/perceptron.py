@@ -96,7 +96,7 @@ default=None
         Relative strength of the penalty of each group: equal, the base-2 logarithm of its number of features (as in the
         paper), or the square root of this number. In a tree or an order, features of finer groups do not count. A dict
         or a Series with an index has the weights of some groups by name; all others have the weight 1. A group of
-        weight 0 is not penalised.
+        weight 0 is not penalised, but a budget of weights discards it if it does not fit and no groups overlap.
     budget : int, default=None
         Maximum number of groups to keep, or of weights; see `budget_unit`. By default, `alpha` is used.
     budget_unit : {"groups", "weights"}, default="groups"

@@ -86,8 +86,8 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
             If the samples do not match; the message names the first one that differs.
         """
         rows = SampleRows(X)
-        self.transformer_ = clone(self.transformer).fit(rows.values, rows.labels(y))
-        return self
+        transformer = clone(self.transformer).fit(rows.values, rows.labels(y))
+        return self._take(transformer, rows)
 
     @available_if(_inner_has_partial_fit)
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
@@ -105,8 +105,7 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         """
         rows = SampleRows(X)
         fitted = self.transformer_ if hasattr(self, "transformer_") else clone(self.transformer)
-        self.transformer_ = fitted.partial_fit(rows.values, rows.labels(y))
-        return self
+        return self._take(fitted.partial_fit(rows.values, rows.labels(y)), rows)
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit the transformer to the rows of all samples, and transform them.
@@ -128,8 +127,10 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
             values = transformer.fit_transform(rows.values, labels)
         else:
             values = transformer.fit(rows.values, labels).transform(rows.values)
+        made = rows.cut(values, transformer)
         self.transformer_ = transformer
-        return self._cut(rows, values, transformer)
+        self._n_columns = made.values.shape[1]
+        return self._give(made)
 
     def transform(self, X: Any) -> Any:
         """Transform the rows of samples.
@@ -156,7 +157,10 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         if not rows.indptr[-1] and hasattr(self, "_n_columns"):
             # Transformers of scikit-learn refuse arrays without rows.
             return self._give(rows.cut(np.zeros((0, self._n_columns)), transformer))
-        return self._cut(rows, transformer.transform(rows.values), transformer)
+        made = rows.cut(transformer.transform(rows.values), transformer)
+        if not hasattr(self, "transformer_"):
+            self._n_columns = made.values.shape[1]
+        return self._give(made)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns: the transformer's, or ``x0``, ``x1``, ... if it has none.
@@ -174,7 +178,8 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         try:
             return np.asarray(self._fitted_transformer.get_feature_names_out(input_features), dtype=object)
         except (AttributeError, ValueError):
-            if not hasattr(self, "_n_columns"):
+            # A pipeline has the method, but raises an error if one of its steps has not.
+            if input_features is not None or not hasattr(self, "_n_columns"):
                 raise
         return np.array([f"x{i}" for i in range(self._n_columns)], dtype=object)
 
@@ -189,15 +194,20 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         # A transformer that needs no fit is used as it is given.
         return getattr(self, "transformer_", self.transformer)
 
-    def _cut(self, rows, values, transformer):
-        made = rows.cut(values, transformer)
-        # For names, if the transformer has none.
-        self._n_columns = made.values.shape[1]
-        return self._give(made)
+    def _take(self, transformer, rows):
+        """Store a fitted transformer, and the number of its columns: for names, and for samples without rows."""
+        self.transformer_ = transformer
+        if hasattr(transformer, "transform"):
+            self._n_columns = _n_columns_of(transformer.transform(rows.values[:1]))
+        return self
 
     def _requires_fit(self):
         tags = getattr(self.transformer, "__sklearn_tags__", None)
         return tags is None or tags().requires_fit
+
+
+def _n_columns_of(values):
+    return np.shape(values)[1] if np.ndim(values) == 2 or sparse.issparse(values) else 0
 
 
 class SampleRows:
@@ -228,9 +238,7 @@ class SampleRows:
         if not samples:
             raise ValueError("X has no samples; give at least one")
         first = samples[0]
-        if isinstance(first, str | bytes | dict) or not (isinstance(first, Sized) or sparse.issparse(first)):
-            raise ValueError(f"X[0] must be a sequence of rows; got {type(first).__name__}")
-        lengths = [sample.shape[0] if hasattr(sample, "shape") else len(sample) for sample in samples]
+        lengths = [_n_rows(i, sample) for i, sample in enumerate(samples)]
         self.indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         if hasattr(first, "columns"):
             self.values = _join_frames(samples)
@@ -263,6 +271,16 @@ class SampleRows:
         elif not isinstance(transformer, OneToOneFeatureMixin):
             groups = None
         return RaggedArray(values, self.indptr, groups, self.shapes, None if groups is None else self.group_names)
+
+
+def _n_rows(i, sample):
+    """Return the number of rows of sample `i`; raise SampleError if it has none."""
+    shape = getattr(sample, "shape", None)
+    if shape is None and isinstance(sample, Sized) and not isinstance(sample, str | bytes | dict):
+        return len(sample)
+    if not shape:
+        raise SampleError("X", i, f" must be a sequence of rows; got {type(sample).__name__}")
+    return shape[0]
 
 
 def _is_numbers(row):

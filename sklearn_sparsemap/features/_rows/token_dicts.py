@@ -140,6 +140,9 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         self._check_parameters()
         pairs = TokenPairs(X, self.separator)
         if self.n_features is not None:
+            # An earlier fit without hashing may have set these.
+            for name in ("_vocabulary", "groups_", "template_names_"):
+                vars(self).pop(name, None)
             return pairs, None
         place_of, found = {}, {}
         counts = np.bincount(pairs.codes, minlength=len(pairs.names)).tolist()

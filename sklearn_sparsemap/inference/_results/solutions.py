@@ -154,8 +154,7 @@ class SparseMAPSolutions:
         problems = self._batch.problems
         by_structures = np.ones(len(self._statistics), bool)
         if self._by_facets.any():
-            # The last weight is a flag for ties.
-            usable = self._by_facets & (ties_by_facets | (self._weights[self._ptr[0][1:] - 1] == 0.0))
+            usable = self._by_facets & (ties_by_facets | self._without_ties())
             by_structures = ~usable
             weight_ptr, slot_ptr, additional_ptr = (readonly(ptr, np.int64) for ptr in self._ptr)
             slots = readonly(self._slots, np.int32)
@@ -189,6 +188,10 @@ class SparseMAPSolutions:
                 chosen, some_problems, own, some, complete
             )
         return out
+
+    def _without_ties(self):
+        """Return which of the samples that were solved by facets have no ties: their last weight is zero."""
+        return self._weights[self._ptr[0][1:] - 1] == 0.0
 
     def knows_face(self) -> bool:
         """Return whether the face of solutions of many structures is known in closed form."""

@@ -208,9 +208,11 @@ class SparseMAPResult(SparseMAPSolutions):
     def _products(self, unary, additional):
         """Multiply a direction with the Jacobian of the marginals and of the additional marginals."""
         if self._face is not None:
+            # An earlier direction has completed the support.
             directions = make_directions(unary, additional, self._extra_ptr)
             return multiply(self._batch.problems, self._face, directions)
-        if self.knows_face() or (self._by_facets[0] and self._weights[-1] == 0.0):
+        if self.knows_face() or (self._by_facets[0] and self._without_ties()[0]):
+            # No support needs to be completed.
             return self.products(unary, additional)
         p = self._batch
         direction = Direction(readonly(unary), readonly(np.zeros(len(additional))), False)

@@ -175,7 +175,7 @@ def _read_strengths(path, groups):
 
 
 def _read_budgets(path, groups):
-    """Return budgets, norms, names and unit of a GroupPath; without a limit, the budget is the number of groups."""
+    """Return budgets, norms, names and unit of a GroupPath; without a limit, the budget is the model's size."""
     if groups is not None:
         raise ValueError("a GroupPath has its own groups; leave groups at None")
     if path.estimators is None:
@@ -186,5 +186,8 @@ def _read_budgets(path, groups):
         )
         raise ValueError(f"the path has no weights; {remedy}")
     norms = np.array([unwrap(each)[1].group_norms_ for each in path.estimators])
-    budgets = [norms.shape[1] if budget is None else budget for budget in path.budgets]
+    in_weights = any(getattr(unwrap(each)[1], "budget_unit", "groups") == "weights" for each in path.estimators)
+    sizes = path.n_nonzero_coefs if in_weights else [norms.shape[1]] * len(norms)
+    largest = max((budget for budget in path.budgets if budget is not None), default=0)
+    budgets = [max(size, largest) if budget is None else budget for budget, size in zip(path.budgets, sizes)]
     return budgets, norms, path.names, path.unit

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from .._base import check_names
-from .._style import INK, as_text, draw_grid, import_library, legend_below, text_width, write
+from .._style import INK, MAX_STRUCTURES, as_text, draw_grid, import_library, legend_below, text_width, write
 from .base import StructuresDisplay, as_ints
 
 
@@ -73,7 +73,7 @@ class MatchingDisplay(StructuresDisplay):
         rows = np.flatnonzero(structure >= 0)
         return rows, structure[rows]
 
-    def plot(self, ax: Any = None, *, max_structures: int = 4) -> Self:
+    def plot(self, ax: Any = None, *, max_structures: int = MAX_STRUCTURES) -> Self:
         """Draw the alignments.
 
         Parameters

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from .._base import check_names
-from .._style import HATCHES, INK, clean_axes, import_library, legend_below, name_axis, size_in_points
+from .._style import HATCHES, INK, MAX_STRUCTURES, clean_axes, import_library, legend_below, name_axis, size_in_points
 from .base import StructuresDisplay
 
 
@@ -102,7 +102,7 @@ class PartsDisplay(StructuresDisplay):
         self.y_true = None if self.y_true is None else _as_mask(self.y_true, n_parts, "y_true")
         return self.weights @ np.array(self.structures, dtype=np.float64)
 
-    def plot(self, ax: Any = None, *, max_structures: int = 4) -> Self:
+    def plot(self, ax: Any = None, *, max_structures: int = MAX_STRUCTURES) -> Self:
         """Draw the bars.
 
         Parameters

@@ -14,6 +14,7 @@ from ..._core.validation import check_positive
 from .._base import check_names
 from .._style import (
     INK,
+    MAX_STRUCTURES,
     MUTED,
     as_text,
     draw_grid,
@@ -125,7 +126,7 @@ class ChainDisplay(StructuresDisplay):
         self,
         ax: Any = None,
         *,
-        max_structures: int = 4,
+        max_structures: int = MAX_STRUCTURES,
         all_states: bool = True,
         max_steps: int | None = MAX_STEPS,
         max_lines: int | None = None,
@@ -451,7 +452,7 @@ class SegmentationDisplay(ChainDisplay):
         self,
         ax: Any = None,
         *,
-        max_structures: int = 4,
+        max_structures: int = MAX_STRUCTURES,
         max_steps: int | None = _MAX_SPAN_STEPS,
         start: int = 0,
     ) -> Self:

@@ -7,7 +7,7 @@ import numpy as np
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from ..._core.validation import check_positive
 from .._base import Drawing, check_names
-from .._style import INK, MUTED, as_text, import_library, text_width, write
+from .._style import INK, MAX_STRUCTURES, MUTED, as_text, import_library, text_width, write
 from .base import StructuresDisplay, as_ints
 
 # All lengths are in points, at the display's own size.
@@ -113,7 +113,7 @@ class TreeDisplay(StructuresDisplay, Drawing):
             return None
         return str(tree[m, 1]) if self.labels is None else self.labels[tree[m, 1]]
 
-    def plot(self, ax: Any = None, *, max_structures: int = 4, max_arcs: int | None = None) -> Self:
+    def plot(self, ax: Any = None, *, max_structures: int = MAX_STRUCTURES, max_arcs: int | None = None) -> Self:
         """Draw the trees.
 
         Parameters

@@ -118,7 +118,7 @@ def prefers_multipliers(scores, additional, dims, marginals, gap, n_calls):
     The constants were fitted to timings with 4 to 100 rows.
     """
     n = min(dims[0], dims[1])
-    is_better = supports_reach(scores, dims[0], dims[1], min(1.2 * n + 11.0, 1.65 * n + 3.0))
+    is_better = supports_reach(scores, dims[0], dims[1], min(1.2 * n + 11.0, 1.65 * n + 3.0), False)
     return np.int64(0) if is_better else np.int64(ALL)
 
 

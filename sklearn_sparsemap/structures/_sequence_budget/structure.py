@@ -153,7 +153,7 @@ class SequenceBudget(LinearChain):
             )
         if count < fewest:
             raise ValueError(
-                f"{count} of the {int(dims[0])} steps are in state {self.state}, but exactly={fewest} must be; set "
+                f"{count} of the {int(dims[0])} steps are in state {self.state}, but exactly {fewest} must be; set "
                 "exactly=False, or correct the sequence"
             )
         return parts

@@ -253,7 +253,7 @@ def _enough(n):
 def prefers_cuts(scores, additional, dims, marginals, gap, n_calls):
     """Return the competence of cuts: 0 or `ALL`, because it depends on the scores alone."""
     n = dims[0]
-    return np.int64(0) if supports_reach(scores, n + 1, n, _enough(n)) else np.int64(ALL)
+    return np.int64(0) if supports_reach(scores, n + 1, n, _enough(n), True) else np.int64(ALL)
 
 
 @as_competence

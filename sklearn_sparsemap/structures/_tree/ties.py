@@ -81,6 +81,7 @@ def decide_kink(oracle, additional, dims, sizes, rows, cuts, k, n_free, steps, s
     oracle, additional, dims, sizes
         The problem, as in `_numerics/solver.py`.
     rows : Rows
+        Their marginals are rounded in place if they are nearly those of the face. The caller writes them again.
     cuts : Cuts
     k : int
         Number of cuts.
@@ -94,7 +95,7 @@ def decide_kink(oracle, additional, dims, sizes, rows, cuts, k, n_free, steps, s
     Returns
     -------
     tied : bool
-        Whether it is at a kink.
+        Whether it is at a kink, or this could not be decided.
     k : int
         The number of cuts. Sets that the face needs, but Newton's method did not, are added without a multiplier.
     needed : bool ndarray of shape (k,)
