@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial, update_wrapper, wraps
+from functools import partial, update_wrapper
 from types import MethodType
 from typing import TYPE_CHECKING
 
@@ -86,15 +86,13 @@ def _handed_through(name, what):
     return _available_if(_last_has(name))(method)
 
 
-def _checked_by_the_last_step(name):
+def _checked_by_the_last_step(name, what):
     """Make a method of scikit-learn's `Pipeline` that calls the last step, which checks that it is fitted.
 
     scikit-learn's method checks that the pipeline is fitted, and for that collects the tags of all steps, which takes
     longer than the prediction of one sample.
     """
-    of_sklearn = getattr(Pipeline, name)
 
-    @wraps(of_sklearn)
     def method(self, X, **params):
         is_fitted = getattr(self._final_estimator, "__sklearn_is_fitted__", None)
         if params or is_fitted is None or not is_fitted():
@@ -104,6 +102,22 @@ def _checked_by_the_last_step(name):
                 X = step.transform(X)
         return getattr(self._final_estimator, name)(X)
 
+    method.__name__ = name
+    method.__qualname__ = f"StructuredPipeline.{name}"
+    method.__doc__ = f"""{what}
+
+    Parameters
+    ----------
+    X : samples
+        As for the first step.
+    **params
+        Further arguments of the method of the last step.
+
+    Returns
+    -------
+    result
+        As returned by the last step.
+    """
     return _available_if(_last_has(name))(method)
 
 
@@ -152,9 +166,9 @@ class StructuredPipeline(ArraysMixin, DocLinkMixin, PickleMixin, Pipeline):
             self, X: Any, n_samples: int = 1, random_state: Any = None, known: Any = None
         ) -> list[list[Any]]: ...
     else:
-        predict = _checked_by_the_last_step("predict")
-        predict_proba = _checked_by_the_last_step("predict_proba")
-        decision_function = _checked_by_the_last_step("decision_function")
+        predict = _checked_by_the_last_step("predict", "Predict the structure, or the labels, of each sample.")
+        predict_proba = _checked_by_the_last_step("predict_proba", "Compute the probability of each label.")
+        decision_function = _checked_by_the_last_step("decision_function", "Compute the scores of parts.")
         predict_structures = _handed_through("predict_structures", "Find the few structures of each sample.")
         predict_marginals = _handed_through("predict_marginals", "Compute the probability of each label, or part.")
         predict_spans = _handed_through("predict_spans", "Find the spans of each sample, with their probabilities.")
