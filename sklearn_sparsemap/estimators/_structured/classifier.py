@@ -123,14 +123,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         part if its score exceeds temperature / 2.
     alpha : float, "auto" or None, default=None
         Strength of the squared penalty on all weights except the intercept. Larger values give smaller weights.
-        Default: ``0.15 * v / n``, with the total variance v of the features (at most 100) and the number n of samples.
-        If sequences are longer than 32 steps and a label stays for more than 4 steps, on average, it is divided by the
-        square of the smaller of both ratios.
-        For perceptron it is ``1.5 * v / n``. For crf and margin_crf it is smaller: ``0.01 * sqrt(r / 2) * v / n``, with
-        the number r of rows for each column of the features (at least 2, at most 450). ``"auto"`` chooses another
-        strength if held-out samples show that it is better, and then learns from all samples, in about twice the time.
-        For other score models than linear ones: ``1 / n``, and ``0.1 / n`` for estimators of scikit-learn, where it
-        applies to the additional scores only.
+        Default: ``0.15 * v / n``, with the total variance v of the features (at most 100) and the number n of samples;
+        more for perceptron, less for crf, margin_crf and recordings; ``1 / n`` for other score models than linear ones.
+        ``"auto"`` chooses another strength if held-out samples show that it is better, and then learns from all
+        samples, in about twice the time.
     solver : {"auto", "lbfgs", "adagrad", "mira"}, default="auto"
         Optimiser. ``"lbfgs"`` is exact batch optimisation, for models of up to some million weights, and for smooth
         losses: not for perceptron and hinge. ``"adagrad"`` learns online, with sparse updates and averaged weights, for
@@ -145,9 +141,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     tol : float, default=None
         Tolerance. Smaller values take longer, and end closer to the minimum of the objective. AdaGrad and MIRA stop if
         an epoch lowers the loss by at most `tol` (default: 7e-3) times the mean loss of all epochs so far, on average
-        over the last `n_iter_no_change` epochs. The smaller ratio of `alpha`, if above 1, is the number of epochs that
-        count as one. L-BFGS stops if no entry of the gradient is larger than `tol` (default: 1e-3). At a kink it stops
-        if this holds for the averaged subgradient, or if hardly any gain is left: ``(5 tol)^2`` times the loss.
+        over the last `n_iter_no_change` epochs. L-BFGS stops if no entry of the gradient is larger than `tol` (default:
+        1e-3), or, at a kink, of the averaged subgradient.
     fit_intercept : bool, default=True
         Whether to learn an intercept for each output. It is not penalised.
     class_weight : dict, "balanced" or None, default=None
@@ -185,7 +180,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         follows only ``B-PER`` or ``I-PER``. ``"bioes"``: also, ``B-PER`` and ``I-PER`` are followed only by ``I-PER``
         or ``E-PER``. The others are schemes of spans, too; see `sklearn_sparsemap.metrics.convert_spans`. A list
         holds forbidden pairs of labels ``(from, to)``; ``(None, label)`` forbids a label in the first step, and
-        ``(label, None)`` in the last one. A warning names labels of pairs that `y` lacks. Forbidden entries of
+        ``(label, None)`` in the last one. Forbidden entries of
         `transitions_`, `start_` and `end_` are -inf. True labels that violate the constraints raise a ValueError.
     score_model : {"linear", "network", "trees", "auto"}, Network, Trees or estimator, default="linear"
         The model of the scores of parts, for every structure and loss. A `Network` or `Trees` of
@@ -193,8 +188,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         classifier of scikit-learn. The parameters `solver`, `eta0`, `batch_size`, `fit_intercept` and `average` are for
         linear scores only, as is ``alpha="auto"``. ``"auto"`` compares linear scores, a network and trees by the loss
         of held-out samples, and takes the first one that no other clearly improves on; it takes up to about a hundred
-        times as long as linear scores. It is linear in streams, and for features that are sparse, or of which fewer
-        than a tenth are not zero.
+        times as long as linear scores, which it takes in streams and for sparse features.
 
     Attributes
     ----------
@@ -202,18 +196,17 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         The labels, if structures are made of labels.
     coef_ : ndarray or CSR of shape (n_outputs, n_features)
         Weights of the features. There is one output for each label, and a single output for trees, matchings and other
-        structures that are not made of labels. A CSR array if the model is large and few of its weights are nonzero:
-        learned online from sparse features, with more than 16 million weights (1 million for 100 labels or more), at
-        least three outputs, and a loss other than crf and margin_crf. Both forms can be assigned; `sparsify` and
-        `densify` convert one into the other. Only with ``score_model="linear"``, like `intercept_`.
+        structures that are not made of labels. A CSR array if the model is large and few of its weights are nonzero.
+        Both forms can be assigned; `sparsify` and `densify` convert one into the other. Only with
+        ``score_model="linear"``, like `intercept_`.
     intercept_ : ndarray of shape (n_outputs,)
-        Intercepts. All weights, and the state of the online optimisers, have the type of `X` in the first call: float32
-        if all of `X` is float32, else float64. Sums over a sample, and its inference, are in float64.
+        Intercepts. All weights are float32 if all of `X` is in the
+        first call, else float64.
     transitions_ : ndarray of shape (n_classes, n_classes)
         Chains: score of the transition from one label (row) to the next (column). Like `coef_`, `intercept_`, `start_`
         and `end_` it can be assigned, for example to forbid a transition with -inf; training then continues from the
-        assigned values. Edits in place affect prediction only, until the model is trained further. With `constraints`
-        this is a copy, so edits in place have no effect.
+        assigned values. Edits in place affect prediction only, until the model is trained
+        further, and nothing with `constraints`.
     start_, end_ : ndarray of shape (n_classes,)
         Chains: scores of the first and of the last label.
     durations_ : ndarray of shape (max_length, n_classes)
@@ -233,8 +226,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Number of iterations or epochs.
     loss_curve_ : list of float
         The objective after each iteration (L-BFGS), or the mean loss during each epoch plus the penalty (AdaGrad),
-        or that loss alone (MIRA). `partial_fit`: the mean loss of each mini-batch; of several consecutive ones after
-        2048 calls, so that the curve is bounded.
+        or that loss alone (MIRA). `partial_fit`: the mean loss of each mini-batch, or of several
+        consecutive ones.
     validation_scores_ : list of float
         With early stopping: the score after each iteration.
 
