@@ -235,9 +235,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     ======================================================= =========================================================
 
     **Score models.** ``score_model="auto"`` compares linear scores, trees and networks by the log loss of held-out
-    samples, and takes 10 to 50 times as long as the linear fit (page "Training in detail" of the guide). Features that are
-    sparse, or of which fewer than a tenth are not zero, streams, edges, the hinge loss, early stopping and any other
-    `solver` than "auto" imply linear scores.
+    samples, and takes 10 to 50 times as long as the linear fit (page "Training in detail" of the guide). Features that
+    are sparse, or of which fewer than a tenth are not zero, streams, edges, the hinge loss, early stopping and any
+    other `solver` than "auto" imply linear scores.
 
     **Edges.** The regulariser of LP-SparseMAP does not depend on the pairs: without an edge score, two labels occur
     together as often as their marginals allow. An edge only reduces the loss if the training data deviate from that.

@@ -200,8 +200,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Both forms can be assigned; `sparsify` and `densify` convert one into the other. Only with
         ``score_model="linear"``, like `intercept_`.
     intercept_ : ndarray of shape (n_outputs,)
-        Intercepts. All weights are float32 if all of `X` is in the
-        first call, else float64.
+        Intercepts. All weights are float32 if all of `X` is in the first call, else float64.
     transitions_ : ndarray of shape (n_classes, n_classes)
         Chains: score of the transition from one label (row) to the next (column). Like `coef_`, `intercept_`, `start_`
         and `end_` it can be assigned, for example to forbid a transition with -inf; training then continues from the
@@ -244,10 +243,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     structures in the form that their class documents.
 
     With factor graphs, a sample has one row of features for each variable, in the order in which the graph made them,
-    or the shape of the variables and one more axis, of features. With one graph for all samples, it may be a dict of
-    such arrays by name; for a callable, a tuple of features and further arguments. `y` holds an array of bool in the
-    shape of the variables, or a dict of such arrays. Samples that violate a rule are left out, with a warning. Scores
-    are learned for the names of factors. The losses crf and margin_crf are not available.
+    or the shape of the variables and one more axis, of features. `y` holds an array of bool in the shape of the
+    variables, or a dict of such arrays. Samples that violate a rule are left out, with a warning. The losses crf and
+    margin_crf are not available. The page "Learning over graphs" of the guide says more.
 
     The page "Training in detail" of the guide says how `alpha` is chosen, how each score model learns, what unknown
     labels and weights of steps mean, and what the learners approximate.
