@@ -1,4 +1,4 @@
-"""Modules whose docstrings cannot be tested, and the order of the files."""
+"""Modules whose docstrings cannot be tested."""
 
 from importlib import import_module
 from pathlib import Path
@@ -31,26 +31,5 @@ def pytest_ignore_collect(collection_path):
     return None
 
 
-# While the first of two processes compiles the solvers of structures, the second one runs files that hardly use them.
-# In the order of their names, or with most tests first, both would compile the same.
-FIRST = [
-    *("test_solvers", "test_multilabel", "test_factors", "test_hierarchies", "test_rules", "test_multilabel_linear"),
-    *("test_penalties", "test_features", "test_arcs", "test_cache", "test_packaging", "test_metrics", "test_datasets"),
-]
-# Processes of these use all kernels, which the other files have compiled by then.
-LAST = ["test_compile_modes", "test_architecture"]
-
-
 def pytest_addoption(parser):
     parser.addoption("--thorough", action="store_true", help="ten times as many draws in random sweeps")
-
-
-def pytest_configure(config):
-    # Else pytest-xdist orders the files by their number of tests.
-    if hasattr(config.option, "loadscopereorder"):
-        config.option.loadscopereorder = False
-
-
-def pytest_collection_modifyitems(items):
-    places = {name: place for place, name in enumerate(FIRST)} | {name: len(items) for name in LAST}
-    items.sort(key=lambda item: places.get(item.path.stem, len(FIRST)))

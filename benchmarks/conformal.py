@@ -12,6 +12,7 @@ Candes 2020). Its calibration, too, needs lists, so that --lists samples serve f
 
 import argparse
 import warnings
+from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
 from time import process_time
@@ -154,6 +155,39 @@ def show_parts(name, model, X, y):
         print(f"| {name} | {cells} | {mean:.2f} | {median:.0f} |", flush=True)
 
 
+def compare_with_mapie(folder):
+    """Compare sets of letters, one by one, with those of MAPIE for the same model: coverage, sizes, time."""
+    X, y, X_test, y_test = load_words(folder)
+    X, X_test = (np.vstack(list(part)) for part in (X, X_test))
+    y, y_test = (np.concatenate(list(part)) for part in (y, y_test))
+    model = StructuredSparseMAPClassifier(loss="crf", alpha=1e-3).fit(X, y)
+    # Compiles the kernels, or loads them.
+    ConformalStructures(model, 0.9, risk="parts").conformalize(X[:99], y[:99]).predict_set(X[:5])
+    half = len(y_test) // 2
+    cal, test = (X_test[:half], y_test[:half]), (X_test[half:], y_test[half:])
+    begin = process_time()
+    ours = ConformalStructures(model, 0.9, risk="parts").conformalize(*cal).predict_set(test[0])
+    seconds, is_ours = process_time() - begin, np.asarray(ours).astype(bool)
+    is_theirs, theirs = None, None
+    if find_spec("mapie"):
+        from mapie.classification import SplitConformalClassifier
+
+        begin = process_time()
+        mapie = SplitConformalClassifier(model, confidence_level=0.9, conformity_score="lac").conformalize(*cal)
+        is_theirs = mapie.predict_set(test[0])[1][:, :, 0]
+        theirs = process_time() - begin
+    gold = np.searchsorted(model.classes_, test[1])
+    for measure, unit, of in (
+        ("coverage, level 0.9", "%", lambda sets: 100 * sets[np.arange(len(gold)), gold].mean()),
+        ("labels of a set, level 0.9", "labels", lambda sets: sets.sum(axis=1).mean()),
+        ("CPU time, level 0.9", "s", None),
+    ):
+        own, other = (seconds, theirs) if of is None else [None if s is None else of(s) for s in (is_ours, is_theirs)]
+        peer, shown = ("", "not installed") if other is None else ("MAPIE", f"{other:.4g}")
+        print(f"letters one by one, {measure}: {own:.4g}, MAPIE {shown}", flush=True)
+        results.record("conformal sets", "letters one by one", measure, own, unit, peer, other, package="MAPIE")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder of the data")
@@ -176,6 +210,7 @@ def main():
                 model = MultilabelLPSparseMAP(random_state=0).fit(X, y)
             rows = np.random.default_rng(0).permutation(len(y_test))[: args.samples]
             show_parts(name, model, X_test[rows], y_test[rows])
+        compare_with_mapie(args.data)
         return
     heads = [f"{what} at {level}" for level in LEVELS for what in ("coverage", "median", "mean", "cut")]
     print(f"| data | sets by | {' | '.join(heads)} |\n|{'---|' * (2 + len(heads))}")

@@ -1,49 +1,41 @@
-"""Make the page of all figures, dashboard.md, from the records in ``benchmarks/results``.
+"""Make the pages of all figures from the records, and write the figures that pages quote (quotes.py).
 
-    python benchmarks/dashboard.py            # write the page
-    python benchmarks/dashboard.py --check    # fail if it differs from the records
+    python benchmarks/dashboard.py            # write the pages
+    python benchmarks/dashboard.py --check    # fail if one differs from the records
 
-It begins with a short table of the comparisons in `SHOWN`. The records are described in results.py.
+dashboard.md has the records in ``benchmarks/results``: first the rows in which another library is better, then other
+comparisons, then figures without a peer, and the commands. published.md has those in ``benchmarks/results/published``.
+The records are described in results.py, the commands in figures.py.
 """
 
 import argparse
 import sys
 from collections import defaultdict
 
+import figures
+import quotes
 import results
 
-FOLDER = results.ROOT / "benchmarks" / "results"
 PAGE = results.ROOT / "benchmarks" / "dashboard.md"
-# Rows of the short table: script, text of the row, data, measure and peer of the record.
-SHOWN = (
-    ("chunking", "Chunking, CoNLL-2000: span F1", "CoNLL-2000, 72 templates", "span F1",
-     "CRFsuite averaged perceptron, 10 epochs"),
-    ("chunking", "the same: time of training", "CoNLL-2000, 72 templates", "training",
-     "CRFsuite averaged perceptron, 10 epochs"),
-    ("token_dicts", "Chunking from dicts: CPU time of the whole run", "CoNLL-2000, features of a tutorial",
-     "CPU time of the whole run, crf", "CRFsuite, L-BFGS, as in its tutorial"),
-    ("crf", "Linear-chain CRF: CPU time of an L-BFGS iteration", "CoNLL-2000, 1,000 sentences",
-     "CPU time of an iteration", "CRFsuite"),
-    ("label_sets", "Sets of labels, 10 data sets: example F1", "mean of 10 sets", "example F1",
-     "one-vs-rest, tuned (scikit-learn)"),
-    ("decisions", "Shortest paths: normalised regret, smaller is better", "path, mean of all problems",
-     "normalised regret", "PyEPO SPO+, rate 0.01"),
-    ("oracles", "Matching 100 x 100: time of MAP", "matching 100 x 100", "CPU time with structures", "lapx"),
-    ("oracles", "Tree of 40 words: time of MAP", "tree, 40 words, trained scores", "CPU time with structures",
-     "ufal.chu_liu_edmonds"),
-    ("inference", "Tree of 20 words: time of SparseMAP", "tree, 20 words, scale 1", "CPU time of a sample",
-     "lp-sparsemap (C++)"),
-    ("devices", "Chains 20 x 5, batch of 1,024: SparseMAP and derivative", "chain 20 x 5, batch 1024, 2 threads",
-     "forward and backward", "Moreau"),
-    ("group_lasso", "Group lasso, 200 groups: time to the minimum", "multinomial, 0.1 of the largest strength",
-     "CPU time to a gap of 1e-6", "adelie"),
-    ("structures", "Time warping 400 x 400: time", "400 x 400", "CPU time, Alignment", "dtaidistance (C)"),
-)  # fmt: skip
+PUBLISHED = results.ROOT / "benchmarks" / "published.md"
+# Percentages of these are better if they are smaller; of others, if they are larger.
+ERRORS = ("regret", "missed", "Brier", "log loss", "error")
+# Other units are better if they are smaller.
+GAINS = ("%", "examples / s", "tokens / CPU s", "value")
+OLDER = " ◇"
 
 
-def load():
+def load(folder=figures.FOLDER):
     """Return the records by name of the script."""
-    return {path.stem: results.read(path) for path in sorted(FOLDER.glob("*.json"))}
+    return {path.stem: results.read(path) for path in sorted(folder.glob("*.json"))}
+
+
+def load_all():
+    """Return the records of both pages by name of the script."""
+    found = load()
+    for script, records in load(figures.FOLDER / "published").items():
+        found[script] = found.get(script, []) + records
+    return found
 
 
 def number(value):
@@ -70,6 +62,17 @@ def compared(record):
     if record["unit"] == "%":
         return f"{record['ours'] - record['theirs']:+.2f}{interval}"
     return "" if record["ratio"] is None else f"{record['ratio']:.2f} x"
+
+
+def is_of_another(record):
+    """Return whether the peer is another library or a paper, not another way of this package."""
+    return record["theirs"] is not None and (record["elsewhere"] or record["package"] is not None)
+
+
+def is_worse(record):
+    """Return whether the peer is better."""
+    is_gain = record["unit"] in GAINS and not any(word in record["measure"] for word in ERRORS)
+    return record["ours"] < record["theirs"] if is_gain else record["ours"] > record["theirs"]
 
 
 def machines_of(records):
@@ -99,56 +102,116 @@ def as_table(head, rows):
     return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
 
 
-def legend(letters):
-    """Return lines that explain letters and marks."""
-    marks = (
-        "x: ours / theirs; below 1, ours is faster or smaller. Percentages: difference in points. †: carried over from "
-        "an earlier run. ‡: the peer ran on another machine, or its figure is that of a paper."
-    )
-    return [f"- {marks}", *(f"- Machine {letter}: {words}." for words, letter in letters.items())]
-
-
-def short_table(by_script, letters):
-    """Return lines of the short table."""
+def rows_of(pairs, older):
+    """Return the rows of pairs of a script and a record; those of older code are marked."""
     rows = []
-    for script, text, *identity in SHOWN:
-        records = [r for r in by_script[script] if [r["data"], r["measure"], r["peer"]] == identity]
-        if len(records) != 1:
-            sys.exit(f"{len(records)} records of {script}.json are {identity}")
-        (record,) = records
-        machine = letters[describe(record["machine"])]
-        rows.append((text, record["peer"], *figures_of(record), machine, f"`{record['commit']}`", f"`{script}.py`"))
-    return as_table(["task", "peer", "ours", "theirs", "ours / theirs", "machine", "commit", "script"], rows)
+    for script, record in pairs:
+        ours, theirs, ratio = figures_of(record)
+        mark = OLDER * ((script, record["command"]) in older)
+        data = f"{record['task']}: {record['data']}"
+        rows.append((data, record["measure"], record["peer"], ours, theirs, ratio, f"`{script}.py`{mark}"))
+    return rows
 
 
-def page(by_script):
-    """Return the page: the short table, then, for each task and each run of a command, a table of all records."""
+def by_plan(by_script):
+    """Return pairs of a script and a record, in the order of the plan; records that no command keeps come last."""
+    pairs = [(script, record) for script, records in by_script.items() for record in records]
+    places = [
+        next((k for k, run in enumerate(figures.PLAN) if run.script == s and run.keeps(r)), 999) for s, r in pairs
+    ]
+    return [pair for _, pair in sorted(zip(places, pairs), key=lambda item: item[0])]
+
+
+HEAD = ["task: data", "measure", "peer", "ours", "theirs", "ours / theirs", "script"]
+MARKS = (
+    "- x: ours / theirs; below 1, ours is faster or smaller. Percentages: difference in points. †: carried over from "
+    "an earlier run. ‡: the peer ran on another machine, or its figure is that of a paper."
+)
+
+
+def page(by_script, older=frozenset()):
+    """Return dashboard.md; `older` has the pairs of a script and a command whose records are older than the code."""
+    pairs = by_plan(by_script)
+    letters = machines_of([record for _, record in pairs])
+    others = [pair for pair in pairs if is_of_another(pair[1])]
+    tables = {
+        "Where others are better": [pair for pair in others if is_worse(pair[1])],
+        "Where this package is at least as good": [pair for pair in others if not is_worse(pair[1])],
+        "Without another library": [pair for pair in pairs if not is_of_another(pair[1])],
+    }
+    lines = [
+        "# All figures",
+        "",
+        "Made by `make figures` from commands that take less than two hours on two cores.",
+        "",
+    ]
+    lines += [MARKS, f"-{OLDER}: older than the code that it measures."]
+    for title, rows in tables.items():
+        lines += ["", f"## {title}", "", *as_table(HEAD, rows_of(rows, older))]
+    commands = defaultdict(list)
+    for script, record in pairs:
+        commands[script, record["command"]].append(record)
+    rows = []
+    for (script, command), records in commands.items():
+        newest = max(records, key=lambda record: record["date"])
+        seconds = f"{newest['seconds']:.0f} s" if newest["seconds"] else ""
+        mark = OLDER * ((script, command) in older)
+        machine = letters[describe(newest["machine"])]
+        rows.append(
+            (f"`{command}`{mark}", str(len(records)), seconds, machine, f"`{newest['commit']}`", newest["date"])
+        )
+    lines += ["", "## Commands", "", *(f"- Machine {letter}: {words}." for words, letter in letters.items()), ""]
+    lines += as_table(["command", "rows", "time", "machine", "commit", "date"], rows)
+    return "\n".join(lines) + "\n"
+
+
+def published_page(by_script):
+    """Return published.md: for each task and each run of a command, a table of the records."""
     by_task = defaultdict(lambda: defaultdict(list))
     for records in by_script.values():
         for record in records:
             run = record["command"], describe(record["machine"]), record["commit"], record["date"]
             by_task[record["task"]][run].append(record)
     letters = machines_of([record for records in by_script.values() for record in records])
-    lines = ["# All figures", "", "Made by `python benchmarks/dashboard.py` from `benchmarks/results`.", ""]
-    lines += [*legend(letters), "", "## Compared with other libraries", "", *short_table(by_script, letters)]
+    lines = [
+        "# Figures of long runs",
+        "",
+        "These rows are not part of `make figures`: they repeat experiments of papers,",
+    ]
+    lines += ["take long, or need more cores or files that are not at hand. Each is as old as its commit.", ""]
+    lines += [MARKS, *(f"- Machine {letter}: {words}." for words, letter in letters.items())]
     for task, runs in sorted(by_task.items(), key=lambda item: item[0].lower()):
         lines += ["", f"## {task[0].upper()}{task[1:]}"]
         for (command, machine, commit, date), records in runs.items():
             lines += ["", f"`{command}`, machine {letters[machine]}, commit `{commit}`, {date}:", ""]
-            rows = [(r["data"], r["measure"], r["peer"], *figures_of(r)) for r in records]
-            lines += as_table(["data", "measure", "peer", "ours", "theirs", "ours / theirs"], rows)
+            lines += as_table(
+                ["data", *HEAD[1:-1]], [(r["data"], r["measure"], r["peer"], *figures_of(r)) for r in records]
+            )
     return "\n".join(lines) + "\n"
+
+
+def older_commands(by_script):
+    """Return the pairs of a script and a command whose records are older than the code that they measure."""
+    return {
+        (s, record["command"]) for s, records in by_script.items() for record in records if figures.is_older(record, s)
+    }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing, fail if it is out of date")
+    parser.add_argument("--check", action="store_true", help="write nothing, fail if a page is out of date")
     arguments = parser.parse_args()
-    text = page(load())
-    if not arguments.check:
-        PAGE.write_text(text, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
-        sys.exit(f"{PAGE.name} differs from the records: run python benchmarks/dashboard.py")
+    by_script = load()
+    texts = {
+        PAGE: page(by_script, older_commands(by_script)),
+        PUBLISHED: published_page(load(figures.FOLDER / "published")),
+        **quotes.pages(load_all()),
+    }
+    for path, text in texts.items():
+        if not arguments.check:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            sys.exit(f"{path.name} differs from the records: run python benchmarks/dashboard.py")
 
 
 if __name__ == "__main__":

@@ -14,16 +14,17 @@ import warnings
 from time import process_time
 
 import numpy as np
-import pyepo
 import results
 import torch
-from pyepo.model.ort import knapsackModel, shortestPathModel
 from sklearn.linear_model import LinearRegression
 
 from sklearn_sparsemap import DecisionFocusedRegressor, map_inference
 from sklearn_sparsemap.losses import SPOPlusLoss
 from sklearn_sparsemap.metrics import normalized_regret
 from sklearn_sparsemap.structures import LinearProgram, Path
+
+pyepo = results.peer("pyepo", "pyepo ortools")
+solvers = results.peer("pyepo.model.ort", "pyepo ortools")
 
 N_TRAIN, N_FEATURES, CAPACITY = 100, 5, 20.0
 # Numbers of test samples; a knapsack takes milliseconds.
@@ -42,10 +43,10 @@ def draw(kind, first, degree, noise, seed):
     n = N_TRAIN + N_TEST[kind]
     if kind == "path":
         X, costs = pyepo.data.shortestpath.genData(n, N_FEATURES, (5, 5), degree, noise, seed)
-        return shortestPathModel((5, 5)), Path.grid(5, 5), X, -costs.astype(float)
+        return solvers.shortestPathModel((5, 5)), Path.grid(5, 5), X, -costs.astype(float)
     weights, X, values = pyepo.data.knapsack.genData(n, N_FEATURES, 16, first, degree, noise, seed)
     capacity = [CAPACITY] * first
-    return knapsackModel(weights, capacity), LinearProgram(weights, capacity), X, values.astype(float)
+    return solvers.knapsackModel(weights, capacity), LinearProgram(weights, capacity), X, values.astype(float)
 
 
 def by_pyepo(model, X, values, rate, n_epochs, seed):
@@ -97,7 +98,7 @@ def record_means(kind, means, seeds):
     for method, theirs in means.items():
         if method.startswith("ours"):
             continue
-        ours, package = means["ours, sparsemap"], "pyepo" if method.startswith("PyEPO") else None
+        ours, package = means["ours, sparsemap"], "pyepo" if method.startswith("PyEPO") else "scikit-learn"
         for place, (measure, unit) in enumerate((("normalised regret", "%"), ("CPU time of training", "s"))):
             results.record("decisions", f"{kind}, mean of all problems", measure, ours[place], unit, method,
                            theirs[place], seeds, package=package)  # fmt: skip

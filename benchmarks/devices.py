@@ -140,8 +140,8 @@ def print_operations(device):
 
 def moreau_of(structure, shape, batch, device):
     """Return a function of scores, transitions and a gradient, which solves a batch by Moreau with its derivative."""
-    import conic
-    import moreau
+    moreau = results.peer("moreau", "moreau clarabel")
+    conic = results.peer("conic", "clarabel")
 
     made = conic.program_of(structure, shape)
     if isinstance(structure, Matching):

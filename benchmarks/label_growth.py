@@ -97,7 +97,7 @@ def main():
             results.record("growth, label sets", data, "memory", found["memory"], "MB")
             if arguments.peer:
                 results.record("growth, label sets", data, "CPU time of a fit", found["ours"], "s",
-                               "one-vs-rest logistic regression", found["peer"])  # fmt: skip
+                               "one-vs-rest logistic regression", found["peer"], package="scikit-learn")  # fmt: skip
             whole = f"{found['ours']:.1f} s | {found['peer']:.1f} s" if arguments.peer else "- | -"
             numbers = f"{found['iteration']:.1f} ms | {found['first']:.2f} s | {found['memory']:.0f} MB"
             print(f"| {graph} | {n_labels:,} | {numbers} | {whole} |", flush=True)

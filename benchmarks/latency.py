@@ -112,7 +112,8 @@ def main():
         print(f"| {name} | {median:.0f} | {high:.0f} | {median / figures['ours'][0]:.2f} | {n_calls} |")
         if name != "ours":
             for measure, ours, theirs in zip(("p50", "p99"), figures["ours"], (median, high)):
-                results.record("latency", data, f"CPU time of a prediction, {measure}", ours, "us", name, theirs)
+                results.record("latency", data, f"CPU time of a prediction, {measure}", ours, "us", name, theirs,
+                               package="sklearn-crfsuite" if name == "CRFsuite" else "scikit-learn")  # fmt: skip
 
 
 if __name__ == "__main__":

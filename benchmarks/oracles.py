@@ -14,14 +14,15 @@ import argparse
 from functools import partial
 from time import process_time
 
-import lap
 import numpy as np
 import results
 from scipy.optimize import linear_sum_assignment
-from ufal.chu_liu_edmonds import chu_liu_edmonds
 
 from sklearn_sparsemap import map_inference
 from sklearn_sparsemap.structures import DependencyTree, Matching
+
+lap = results.peer("lap", "lapx ufal.chu_liu_edmonds")
+chu_liu_edmonds = results.peer("ufal.chu_liu_edmonds", "lapx ufal.chu_liu_edmonds").chu_liu_edmonds
 
 SIZES = (10, 20, 40, 50, 80, 100, 150, 200)
 LAPX = ("lapjvx_batch", "lapjv", "lapjvs_batch")

@@ -13,9 +13,12 @@ A record has these keys:
 - seeds: number of seeds or of random parts, or null;
 - interval: half the width of the 95 % interval of ours, or with a peer of the difference to it, or null;
 - elsewhere: true if the figure of the peer is from another machine or from a paper;
+- package: the distribution of the peer, or null if the peer is another way of this package;
 - measured: "here", or "carried over" from an older text; then only known parts of the machine are named;
 - machine: CPU, number of cores, and the versions of Python and of packages;
-- commit: the last commit that changed the package; date; command.
+- commit: the last commit that changed the package; date; command;
+- code: identifies the code that was measured (measured_code.py), or null if it is not known;
+- seconds: wall time of the whole command, if figures.py ran it, or null.
 """
 
 import json
@@ -25,9 +28,11 @@ import subprocess
 import sys
 from datetime import date
 from functools import cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import measured_code
 import numpy as np
 from scipy import stats
 
@@ -43,7 +48,18 @@ def parse(parser):
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file, too")
     arguments = parser.parse_args()
     _file = arguments.json
+    if _file is not None:
+        # Before the clocks start, and before anybody edits the code.
+        code()
     return arguments
+
+
+def peer(module, distribution):
+    """Import and return a library that a script compares with; without it, end with the way to install it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError:
+        sys.exit(f"{Path(sys.argv[0]).name} needs a peer that is missing: pip install {distribution}")
 
 
 def identity(record):
@@ -81,6 +97,13 @@ def commit():
 
     found = git("log", "-1", "--format=%h", "--abbrev=8", "--", "sklearn_sparsemap")
     return (found + "-dirty" * bool(git("status", "--porcelain", "sklearn_sparsemap"))) or None
+
+
+@cache
+def code():
+    """Return the identity of the code that this script measures; None of a script of another folder."""
+    script = Path(sys.argv[0])
+    return measured_code.digest(script.stem) if (ROOT / "benchmarks" / script.name).is_file() else None
 
 
 def cpu():
@@ -123,11 +146,14 @@ def record(
         "seeds": seeds,
         "interval": None if interval is None else round_to(interval),
         "elsewhere": elsewhere,
+        "package": package if peer else None,
         "measured": "here",
         "machine": machine([package] if package else []),
         "commit": commit(),
         "date": date.today().isoformat(),
         "command": command(),
+        "code": code(),
+        "seconds": None,
     }
     records = read(_file) if _file.exists() else []
     places = [i for i, old in enumerate(records) if identity(old) == identity(new)]

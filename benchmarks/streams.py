@@ -13,7 +13,8 @@ of a chain also on the previous label. A stream changes in its middle:
 - new labels: a third label, for what was one of two. scale: all features are ten times as large.
 
 The columns are the accuracy over the last 20 batches before the (first) change; over the batches 8 to 12 after the
-(last) change is complete; and over the last 20 batches. SGDClassifier learns the steps of chains by themselves.
+(last) change is complete; and over the last 20 batches. SGDClassifier learns the steps of chains by themselves. On flat
+streams river's adaptive random forest is a second peer, if river is installed: its trees detect changes themselves.
 `average=True` is the average over all steps.
 
 With `--windows`, the averages of `average="recent"` and `average=True` stand beside averages of the weights after each
@@ -24,10 +25,12 @@ predicts.
 
 import argparse
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 import results
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.linear_model import SGDClassifier
 from sklearn.multioutput import MultiOutputClassifier
 
@@ -141,6 +144,32 @@ MODELS |= {
     ),
     "graph sparsemap": ("graph", lambda average: StructuredSparseMAPClassifier(graph_of, average=average)),
 }
+
+
+class AdaptiveForest:
+    """River's adaptive random forest, which learns samples one by one, behind the methods of scikit-learn."""
+
+    def partial_fit(self, X, y, classes):
+        from river.forest import ARFClassifier
+
+        if not hasattr(self, "n_iter_"):
+            self.model, self.n_iter_ = ARFClassifier(seed=0), 0
+        for x, label in zip(X, y):
+            self.model.learn_one(dict(enumerate(x)), int(label))
+        self.n_iter_ += 1
+
+    def predict(self, X):
+        return [self.model.predict_one(dict(enumerate(x))) for x in X]
+
+
+def peers_of(kind):
+    """Return the peers for a kind of stream: functions that make a model, and their distributions, by name."""
+    sgd = SGDClassifier(loss="log_loss", random_state=0)
+    made = MultiOutputClassifier(sgd) if kind == "labels" else sgd
+    found = {"SGDClassifier": (lambda: clone(made), "scikit-learn")}
+    if kind == "flat" and find_spec("river"):
+        found["adaptive random forest (river)"] = AdaptiveForest, "river"
+    return found
 
 
 def accuracies(model, kind, change, seed, settings, flat=False):
@@ -257,34 +286,38 @@ def main():
         settings = dict(DEVELOPMENT)
         print_windows(settings, settings.pop("seeds"))
         return
+    if not find_spec("river"):
+        print("no river: pip install river")
     peers = {}
-    print(f"{'model':22}{'change':12}{'ours: before, +10, end':>26}{'SGDClassifier':>26}")
+    print(f"{'model':34}{'change':12}{'before, +10, end':>26}")
     for name in arguments.models:
         kind, make = MODELS[name]
         for change in arguments.changes:
             if change == "new labels" and kind in ("labels", "graph", "sparse"):
                 continue
-            if (kind, change) not in peers:
-                found = []
-                for seed in seeds:
-                    peer = SGDClassifier(loss="log_loss", random_state=0)
-                    peer = MultiOutputClassifier(peer) if kind == "labels" else peer
-                    found.append(summary(accuracies(peer, kind, change, seed, settings, True), change, n_batches))
-                peers[kind, change] = found
-            theirs = np.mean(peers[kind, change], axis=0)
+
+            def measured(make_one, flat=False):
+                curves = [accuracies(make_one(), kind, change, seed, settings, flat) for seed in seeds]  # noqa: B023
+                return 100 * np.mean([summary(curve, change, n_batches) for curve in curves], axis=0)  # noqa: B023
+
+            def show(who, row):
+                print(f"{who:34}{change:12}" + "".join(f"{value:8.1f}" for value in row), flush=True)  # noqa: B023
+
+            for peer, (make_one, _) in peers_of(kind).items():
+                if (kind, change, peer) not in peers:
+                    peers[kind, change, peer] = measured(make_one, True)
+                    show(peer, peers[kind, change, peer])
             for average in ("recent", True) if arguments.all_steps else ("recent",):
-                curves = [accuracies(make(average), kind, change, seed, settings) for seed in seeds]
-                found = np.array([summary(curve, change, n_batches) for curve in curves])
-                ours, note = found.mean(axis=0), "" if average == "recent" else " average=True"
-                rows = ["".join(f"{100 * value:8.1f}" for value in row) for row in (ours, theirs)]
-                print(f"{name:22}{change:12}{rows[0]:>26}{rows[1]:>26}{note}", flush=True)
+                ours, note = measured(lambda: make(average)), "" if average == "recent" else " average=True"  # noqa: B023
+                show(name + note, ours)
                 if arguments.development:
                     continue
-                for k, measure in enumerate(("before", "ten batches after", "end")):
-                    results.record(
-                        f"streams: {name}{note}", change, f"accuracy, {measure}", 100 * ours[k], "%",
-                        peer="SGDClassifier", theirs=100 * theirs[k], seeds=len(seeds),
-                    )  # fmt: skip
+                for peer, (_, package) in peers_of(kind).items():
+                    for k, measure in enumerate(("before", "ten batches after", "end")):
+                        results.record(
+                            f"streams: {name}{note}", change, f"accuracy, {measure}", ours[k], "%", peer=peer,
+                            theirs=peers[kind, change, peer][k], seeds=len(seeds), package=package,
+                        )  # fmt: skip
 
 
 if __name__ == "__main__":

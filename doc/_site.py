@@ -359,6 +359,29 @@ def paper_table(paper):
     return lines
 
 
+# Networks of the papers that scripts of `benchmarks` build in PyTorch, by script.
+NETWORKS = {
+    "published_parsing.py": "BiLSTM parser",
+    "nli.py": "attention between two sentences: decomposable, ESIM, and a small one",
+    "listops.py": "tagger with a latent tree",
+}
+
+
+def paper_networks():
+    """Return the items whose model is a network of a paper, by network, as lines of reStructuredText."""
+    lines = [".. list-table::", "   :header-rows: 1", "", "   * - network", "     - script", "     - items"]
+    for script, network in NETWORKS.items():
+        used = [row["number"] for row in read_papers() if f"benchmarks/{script}" in row["command"]]
+        lines += [f"   * - {network}", f"     - ``benchmarks/{script}``", f"     - {', '.join(used)}"]
+    return lines
+
+
+def papers_not_reproduced():
+    """Return the items that are not reproduced, with their reasons, as lines of reStructuredText."""
+    rows = [row for row in read_papers() if row["status"] == "not reproduced"]
+    return [f"- {row['number']}, {_plain(row['item'])}. {_plain(row['why'])}" for row in rows]
+
+
 def api_lists():
     """Return the objects of all pages of `api`, in the order of its table, as lines of reStructuredText."""
     folder = Path(__file__).parent
@@ -374,7 +397,8 @@ def api_lists():
 def fill_tables(app, docname, source):
     """Put computed content into the pages that ask for it.
 
-    They ask by ``.. paper-table:: PAPER``, ``.. decision-chart::`` and ``.. api-lists::``.
+    They ask by ``.. paper-table:: PAPER``, ``.. paper-networks::``, ``.. papers-not-reproduced::``,
+    ``.. decision-chart::`` and ``.. api-lists::``.
     """
     if docname == "api":
         source[0] = source[0].replace(".. api-lists::", "\n".join(api_lists()))
@@ -384,3 +408,5 @@ def fill_tables(app, docname, source):
     if docname == "papers":
         asked = re.compile(r"^\.\. paper-table:: (.+)$", re.M)
         source[0] = asked.sub(lambda found: "\n".join(paper_table(found[1])), source[0])
+        source[0] = source[0].replace(".. paper-networks::", "\n".join(paper_networks()))
+        source[0] = source[0].replace(".. papers-not-reproduced::", "\n".join(papers_not_reproduced()))

@@ -3,6 +3,7 @@
 import importlib
 import os
 import signal
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +28,16 @@ with suppress(ImportError):
     settings.register_profile("few", max_examples=15, derandomize=True, deadline=None, database=None)
     settings.register_profile("many", max_examples=1000, deadline=None, print_blob=True)
     settings.load_profile("few")
+
+
+def pytest_sessionstart(session):
+    """Compile all kernels before several processes run all tests: each of them would compile what it needs."""
+    config = session.config
+    processes = getattr(config.option, "numprocesses", None)
+    is_compiled = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
+    if processes and is_compiled and config.args_source is config.ArgsSource.TESTPATHS:
+        command = [sys.executable, "-m", "sklearn_sparsemap.compile", "--n-jobs", str(processes)]
+        subprocess.run(command, check=True, cwd=ROOT, stderr=subprocess.DEVNULL)
 
 
 def pytest_collection_finish():

@@ -2,7 +2,7 @@
 
 Used by `conformal`, `datasets`, `distributed`, `estimators`, `factors`, `features`, `inference`, `inspection`, `jax`,
 `losses`, `metrics`, `penalties`, `pipeline`, `plotting`, `score_models`, `spans`, `structures`, `testing`, `torch`,
-`export.py`, `partition_files.py`, `ragged.py` and `sklearn_bases.py`.
+`available.py`, `export.py`, `partition_files.py`, `ragged.py` and `sklearn_bases.py`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

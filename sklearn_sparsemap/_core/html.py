@@ -31,7 +31,9 @@ def table(columns, rows, n=None):
     n_hidden = 0 if n is None else n - len(rows)
     if n_hidden:
         shown += f'<tr><td colspan="{len(columns)}">{n_hidden} more</td></tr>'
-    return f"<table><thead>{_row('th', columns)}</thead><tbody>{shown}</tbody></table>"
+    # Pages without a style of their own set cells next to each other.
+    space = "border-spacing:0.6em 0.1em;text-align:left"
+    return f'<table style="{space}"><thead>{_row("th", columns)}</thead><tbody>{shown}</tbody></table>'
 
 
 def attributes(owner, *names):

@@ -375,7 +375,7 @@ def compiling_is_expected():
 
 
 def all_entries():
-    """Return all entries of modules that are imported, for `_compile_ahead.py` and `.ci/pack.py`."""
+    """Return all entries of modules that are imported, for `_compile_ahead.py` and for wheels with compiled code."""
     return list(_entries)
 
 

@@ -7,6 +7,8 @@ writes these if nobody gives names. It is taken by position, unless the names th
 Most rooms use this file.
 """
 
+from collections.abc import Iterator
+
 from .errors import error_at
 
 # Names of the columns of a table of arcs: the start of an arc, and its end. In a hierarchy arcs lead to children.
@@ -208,6 +210,19 @@ def read_arcs(table, name, remedy="or pass a list of pairs"):
     return [list(pair) for pair in zip(table[starts[0]].to_list(), table[ends[0]].to_list())]
 
 
+def refuse_iterator(values, name):
+    """Raise ValueError if an argument is an iterator, such as a generator, which can be read only once.
+
+    Parameters
+    ----------
+    values : object
+    name : str or Place
+    """
+    if isinstance(values, Iterator):
+        fault = f" is an iterator ({type(values).__name__}), which can be read only once; write list("
+        raise error_at(name, "", fault, ")")
+
+
 def by_samples(values, X, name, of="X"):
     """Return values of samples in the order of the index of X if both have an index; a Series becomes an array.
 
@@ -226,6 +241,7 @@ def by_samples(values, X, name, of="X"):
     ValueError
         If the indexes have different entries.
     """
+    refuse_iterator(values, name)
     if isinstance(values, list | tuple) and any(hasattr(own, "iloc") for own in values):
         # Values of steps. A sample, too, may be a table with an index.
         samples = list(X) if isinstance(X, list | tuple) and len(X) == len(values) else [None] * len(values)

@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import (
 from .errors import Place, SampleError, error_at
 from .indices import check_not_masked, check_sparse
 from .ragged import RaggedArray
-from .tables import refuse_names
+from .tables import refuse_iterator, refuse_names
 
 LARGEST_SCORE = 1e100  # largest absolute score or feature, so that squares and sums do not overflow
 # Largest feature, by the type of the weights: training keeps sums of squared features in that type.
@@ -175,6 +175,7 @@ def check_numbers(values, name, named=False):
             # The conversion of objects to floats fails for complex numbers, as it should.
             array = np.array(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
+        refuse_iterator(values, name)
         raise error_at(name, f" must be an array of numbers: {error}") from error
     if array.dtype.kind == "c":
         raise error_at(name, "Complex data not supported: ", " is complex; pass the real part, or the modulus")
@@ -221,10 +222,10 @@ def bound_masks(array):
     return np.where((array < -LARGEST_SCORE) & (array > -np.inf), -LARGEST_SCORE, array)
 
 
-def are_scores(array):
-    """Return whether all entries of a float64 array are -inf, or finite with finite sums."""
+def are_scores(array, size=None):
+    """Return whether all entries of a float64 array are -inf, or finite with finite sums of `size` (default: all)."""
     # Fast path for finite scores, without temporary arrays. With NaN both comparisons are False.
-    most = LARGEST_SCORE / max(array.size, 1)
+    most = LARGEST_SCORE / max(array.size if size is None else size, 1)
     with np.errstate(invalid="ignore"):
         if array.min(initial=0.0) >= -most and array.max(initial=0.0) <= most:
             return True
@@ -234,6 +235,8 @@ def are_scores(array):
 
 def check_matrix(X, name="X"):
     """Check X if it is a sparse matrix, a RaggedArray or a masked array, before any other code reads it."""
+    if isinstance(X, Iterator):
+        refuse_iterator(X, name)
     if isinstance(X, MaskedArray):
         check_not_masked(X, name)
     if isinstance(X, RaggedArray):

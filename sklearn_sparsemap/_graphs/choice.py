@@ -8,7 +8,7 @@ import numpy as np
 from .._core.jit import as_argument, readonly, table_of
 from .._numerics.active_set import active_set
 from .._numerics.argmax import map_argmax
-from .._numerics.competence import always, never
+from .._numerics.competence import AT_ONCE, always, never
 from .._numerics.solver import BY_FACETS, BY_STRUCTURES
 from .._numerics.tight_face import no_equations
 from .arrays import FORBIDDEN
@@ -88,7 +88,7 @@ def _would_fail(structures, competences, samples):
         z = samples.scores[0, structures.links[links]]
         dims = structures.dims[slice(*structures.dims_ptr[f : f + 2])]
         is_plain = structures.signs[links].min() > 0.0 and z.min() > 0.5 * FORBIDDEN
-        if is_plain and competences[structures.oracles[f]](z, z[:0], dims, z, np.inf, 0) == 0:
+        if is_plain and competences[structures.oracles[f]](z, z[:0], dims, z, np.inf, 0) == AT_ONCE:
             return True
     return False
 

@@ -18,7 +18,7 @@ from ..inference._graph.map import MAP_TIME_LIMIT, relax
 from ..inference._graph.problems import GraphBatch
 from ..inference._graph.solve import GraphSolver, check_feasible, choose_solver, solve_again, solve_graph
 from ..inference._results import LPSparseMAPBatch
-from .operators import Operator, check_values, nested, products_of_map_or_gibbs, warn_if_inexact, without_padding
+from .operators import Operator, check_values, nested, warn_if_inexact, without_padding
 from .padding import block_mask, check_lengths, distinct_rows, shapes_within
 from .samples import position
 
@@ -242,7 +242,8 @@ class SolvedGraphs:
     def products(self, unary, extra):
         """Multiply a direction of scores and additional scores, as padded arrays, with the Jacobian."""
         if self._operator.argmax != "sparsemap":
-            return products_of_map_or_gibbs(self._operator.argmax, unary, extra)
+            # MAP is piecewise constant.
+            return np.zeros_like(unary), np.zeros_like(extra)
         unary = unary.reshape(len(unary), -1)
         directions = []
         changes = []

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.errors import SampleError
 from ..losses._fenchel_young import check_loss, loss_form
-from ..losses._recipes import LOSSES
+from ..losses._recipes import TRAINED
 from .entry import Registered
 from .padding import distinct_rows
 from .register import maker, operator_of
@@ -48,7 +48,7 @@ def loss_operator(what, name, extra, *, cost=None, tol=1e-9, max_iter=None, n_jo
     ValueError
         If the structure or graph has no such loss.
     """
-    argmax = LOSSES[name].argmax
+    argmax = TRAINED[name].argmax
     max_iter = max_iter if argmax == "sparsemap" else None
     operator = operator_of(what, extra, argmax=argmax, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     check_loss(operator.structure, name, cost)
@@ -191,7 +191,7 @@ def gold_of(operator, name, y, padded, rows, lead, *, cost=None):
             operator.encode(sample, y[i], shapes[k], gold.parts[i], gold.additional[i])
         except ValueError as error:
             raise SampleError("y", position(i, lead), f": {error}{_remedy(y[i])}") from error
-        if LOSSES[name].margin:
+        if TRAINED[name].margin:
             gold.missing[i] = cost is None and (structure.repeats or not sample.fixed_size)
             # If parts can repeat (rankings), only missing parts have a cost. `loss_form` has the same rule.
             wrong = 0.0 if structure.repeats else 1.0

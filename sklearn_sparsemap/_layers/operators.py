@@ -127,14 +127,6 @@ def nested(flat):
     return found
 
 
-def products_of_map_or_gibbs(argmax, unary, extra):
-    """Multiply directions with the Jacobian of the regularised argmax ``"map"`` or ``"gibbs"``."""
-    if argmax == "gibbs":
-        raise NotImplementedError("crf losses have a gradient here, but no second derivative and no forward mode")
-    # MAP is piecewise constant.
-    return np.zeros_like(unary), np.zeros_like(extra)
-
-
 def warn_if_inexact(converged):
     """Issue a ConvergenceWarning unless all samples of a batch converged."""
     if not converged.all():

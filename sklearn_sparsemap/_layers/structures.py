@@ -11,11 +11,11 @@ import numpy as np
 
 from .._core.errors import SampleError
 from .._numerics.competence import always
-from ..inference._batch import argmax_problems
+from ..inference._batch import argmax_problems, marginal_slopes
 from ..inference._problems import ProblemShape, StructureBatch, problems_of
 from ..inference._results import SparseMAPBatch
 from .independent import IndependentSteps, has_constant_transitions
-from .operators import Operator, check_values, products_of_map_or_gibbs, warn_if_inexact, without_padding
+from .operators import Operator, check_values, warn_if_inexact, without_padding
 from .padding import PaddedEntries, block_mask, check_lengths, distinct_rows, shapes_within
 from .samples import position
 
@@ -224,6 +224,7 @@ class SolvedStructures:
         self._capped = is_limited and (own is None or not own.is_soon_exact(padded.problems))
         self._padded, self._shape = padded, scores.shape
         self._simplex = structure.is_flat
+        self._n_jobs = n_jobs
         if self._capped:
             options = {"solver": "active_set", "max_iter": operator.max_iter}
         if own is not None and own.before is always and len(padded.problems.scores) < _FEW_PARTS:
@@ -238,12 +239,16 @@ class SolvedStructures:
 
     def products(self, unary, extra):
         """Multiply padded directions of scores and additional scores with the Jacobian."""
-        if self._argmax != "sparsemap":
-            return products_of_map_or_gibbs(self._argmax, unary, extra)
+        if self._argmax == "map":
+            # It is piecewise constant.
+            return np.zeros_like(unary), np.zeros_like(extra)
         entries, extra_entries = self._padded.padded_entries, self._padded.padded_extra
         unary = entries.take(unary.reshape(self._shape[0], -1))
         extra = extra_entries.take(extra)
-        if self._simplex:
+        if self._argmax == "gibbs":
+            problems = self._padded.problems
+            unary, extra = marginal_slopes(self._padded.structure, problems, unary, extra, n_jobs=self._n_jobs)
+        elif self._simplex:
             unary = _centre(self._flat, self._padded.problems.score_ptr, unary)
         else:
             unary, extra = self.batch.products(unary, extra, ties_by_facets=True, complete=not self._capped)

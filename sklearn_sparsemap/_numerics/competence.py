@@ -3,8 +3,8 @@
 The active set costs a call of the MAP oracle a round, and products with all structures found so far. A specialised
 solver costs about the same whatever the scores. So a competence says how many calls of the oracle the active set may
 make before it is asked again: `ALL` if the active set is expected to be faster. If the specialised solver is, it
-returns 0 or, with a minus sign, the number of rounds after which that solver gives up. The active set then continues
-from the structures it has found.
+returns `AT_ONCE`, or `at_most_rounds` of the number of rounds after which that solver gives up. The active set then
+continues from the structures it has found.
 
 Used by `_graphs`, `_layers`, `_training`, `inference`, `losses`, `structures`, `loops.py` and `polytope_solver.py`.
 """
@@ -18,6 +18,7 @@ from .._core.jit import FLOATS, INTS, Entry, FirstClass, by_address, kernel, new
 from .solver import GAVE_UP, INFEASIBLE, LATER, SOLVER
 
 ALL = np.iinfo(np.int64).max  # calls of a problem that the active set solves alone
+AT_ONCE = np.int64(0)  # the active set makes no calls, because the specialised solver takes the problem to its end
 
 COMPETENCE_SIGNATURE = types.int64(FLOATS, FLOATS, INTS, FLOATS, types.float64, types.int64)
 COMPETENCE = FirstClass(COMPETENCE_SIGNATURE)
@@ -45,6 +46,12 @@ def as_competence(function):
     return Entry(function, COMPETENCE_SIGNATURE)
 
 
+@kernel
+def at_most_rounds(n_rounds):
+    """Return the answer of a competence by which the specialised solver is next, and gives up after some rounds."""
+    return -np.int64(n_rounds)
+
+
 @as_competence
 def never(scores, additional, dims, marginals, gap, n_calls):
     """Use the active set for all problems."""
@@ -54,7 +61,7 @@ def never(scores, additional, dims, marginals, gap, n_calls):
 @as_competence
 def always(scores, additional, dims, marginals, gap, n_calls):
     """Use the specialised solver for all problems."""
-    return np.int64(0)
+    return AT_ONCE
 
 
 @kernel
@@ -81,8 +88,8 @@ def solve(oracle, solvers, problem, goal, warm, marginals, skips):
     gap = np.inf
     n_calls = np.int64(0)
     is_ready = solvers.readiness == READY
-    # `most` is the last answer of the competence: `ALL`, 0, a number of oracle calls, or minus a number of rounds.
-    # `asks` is whether the competence is asked before each call of a solver.
+    # `most` is the last answer of the competence: `ALL`, `AT_ONCE` (0), a number of oracle calls, or `at_most_rounds`
+    # (minus a number of rounds). `asks` is whether the competence is asked before each call of a solver.
     most = np.int64(ALL)
     # The limits of one call of a solver: oracle calls, and rounds, which the specialised solver alone reads.
     part = new_ints(np.int64(2))

@@ -14,7 +14,7 @@ References
 .. [1] Eppstein. Finding the k Shortest Paths. SIAM Journal on Computing, 1998.
 .. [2] Huang and Chiang. Better k-best Parsing. IWPT 2005.
 
-Used by `structures`.
+Used by `structures` and `inside_outside.py`.
 """
 
 import numpy as np
@@ -29,7 +29,6 @@ from .._core.jit import (
     ORACLE,
     Entry,
     FirstClass,
-    copy_into,
     entry,
     kernel,
     new_constants,
@@ -56,11 +55,12 @@ from .loops import PROBLEMS, pour
 # returns the number of hyperarcs that enter `node`; a node without any is a source. For each of them it writes the best
 # score of the node by this hyperarc, up to a number that is the same for all of them, and a row of `arcs`: up to two
 # tails (or NONE), and the parts of the hyperarc. There are COUNT of them. The first one is PART, in the slot SLOT, and
-# each next one is STEP parts later, in the next slot. A derivation has no node twice, except sources.
+# each next one is STEP parts later, in the next slot. A derivation has no node twice, except sources. For marginals,
+# rows also have up to two additional parts (or NONE), and scores are exact; see `inside_outside.py`.
 ENTERING_SIGNATURE = types.int64(FLOATS, FLOATS, INTS, FLOATS_OUT, types.int64, INTS_2D_OUT, FLOATS_OUT)
 ENTERING = FirstClass(ENTERING_SIGNATURE)
 SINK, NONE = 0, -1
-TAIL, OTHER, SLOT, PART, COUNT, STEP = range(6)
+TAIL, OTHER, SLOT, PART, COUNT, STEP, ADDITIONAL, OTHER_ADDITIONAL = range(8)
 
 
 def entering_arcs(function):
@@ -74,12 +74,27 @@ def put_arc(arcs, n, tail, other, slot, part):
     arcs[n, TAIL], arcs[n, OTHER], arcs[n, SLOT], arcs[n, PART] = tail, other, slot, part
     arcs[n, COUNT] = slot != NONE
     arcs[n, STEP] = 0
+    arcs[n, ADDITIONAL] = arcs[n, OTHER_ADDITIONAL] = NONE
 
 
 @kernel
-def _write_parts(arcs, a, slots):
+def new_space(n_entries):
+    """Return the last two arguments of `entering`, and a stack, given the number of parts and entries of the table."""
+    # No node has more entering hyperarcs, and no derivation more nodes.
+    n = n_entries + 2
+    return np.empty((n, 8), np.int64), new_floats(n), new_ints(n)
+
+
+@kernel
+def follow(arcs, a, stack, depth, slots):
+    """Write the parts of a hyperarc, and push its tails; return the depth of the stack."""
+    for column in range(TAIL, SLOT):
+        if arcs[a, column] != NONE:
+            stack[depth] = arcs[a, column]
+            depth += 1
     for c in range(arcs[a, COUNT]):
         slots[arcs[a, SLOT] + c] = arcs[a, PART] + c * arcs[a, STEP]
+    return depth
 
 
 @kernel
@@ -100,7 +115,7 @@ def _walk(entering, problem, space, deviations, value, number, needed, queue, sl
     problem : tuple
         The first four arguments of `entering`.
     space : tuple of arrays
-        The last two.
+        See `new_space`.
     deviations : int array
         The nodes and the hyperarcs taken there; see `choices_of`.
     value : float
@@ -115,9 +130,8 @@ def _walk(entering, problem, space, deviations, value, number, needed, queue, sl
         Gets the parts.
     """
     scores, additional, dims, work = problem
-    arcs, totals = space
+    arcs, totals, stack = space
     values, rows = queue
-    stack = new_ints(np.int64(16))
     depth = np.int64(1)
     at = np.int64(0)
     stack[0] = SINK
@@ -137,16 +151,8 @@ def _walk(entering, problem, space, deviations, value, number, needed, queue, sl
                 total = value + (totals[a] - totals[taken])
                 if a != taken and total > values[0]:
                     values, rows = push(values, rows, needed, total, number, node, a)
-        if depth + 2 > stack.shape[0]:
-            larger = new_ints(2 * stack.shape[0])
-            copy_into(larger, stack)
-            stack = larger
-        for column in range(TAIL, SLOT) if n > 0 else range(0):
-            if arcs[taken, column] != NONE:
-                stack[depth] = arcs[taken, column]
-                depth += 1
         if n > 0:
-            _write_parts(arcs, taken, slots)
+            depth = follow(arcs, taken, stack, depth, slots)
     return values, rows
 
 
@@ -178,9 +184,7 @@ def best_derivations(oracle, entering, problems, limit, counts, start, stop):
         work = new_constants(problems.sizes[i, 2], 0.0)
         slots = new_parts(problems.sizes[i, 0])
         problem = scores, additional, problems.dims[i], work
-        # No node has more entering hyperarcs than there are parts or entries of the table.
-        n_arcs = scores.shape[0] + work.shape[0] + 1
-        space = np.empty((n_arcs, 6), np.int64), new_floats(n_arcs)
+        space = new_space(scores.shape[0] + work.shape[0])
         best = oracle(scores, additional, problems.dims[i], work, slots, new_parts(problems.sizes[i, 1]))
         queue = new_queue(np.int64(FIRST_ROWS), -np.inf)
         found = new_ints(np.int64(48))

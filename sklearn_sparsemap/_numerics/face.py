@@ -25,6 +25,7 @@ from .._core.jit import (
     new_parts,
 )
 from .cholesky import dot, solve_lower, solve_upper
+from .draw import fill_random
 from .support import add_parts, append_if_independent, gather, grow, independent_support_of, mix, parts_repeat, score
 
 # Largest reduced cost of a structure on the face, for scores of magnitude 1.
@@ -89,17 +90,6 @@ def _largest(values):
 
 
 @kernel
-def _draw(state, out):
-    """Fill an array with random numbers from -0.5 to 0.5; return the next state."""
-    for i in range(out.shape[0]):
-        state ^= state << np.uint64(13)
-        state ^= state >> np.uint64(7)
-        state ^= state << np.uint64(17)
-        out[i] = float(state >> np.uint64(11)) / 9007199254740992.0 - 0.5
-    return state
-
-
-@kernel
 def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance):
     """Find affinely independent structures that span the face of a solution.
 
@@ -148,7 +138,7 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
             copy_into(unary, direction.unary)
             copy_into(extra, direction.extra)
         else:
-            state = _draw(state, unary)
+            state = fill_random(state, unary)
             extra[:] = 0.0
         attempt += 1
         least = 1e-10 * max(_largest(unary), _largest(extra))

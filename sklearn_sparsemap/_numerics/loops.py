@@ -1,7 +1,6 @@
 """MAP and SparseMAP of a range of the problems of a batch, in one compiled call each.
 
-Used by `_graphs`, `_training`, `inference`, `losses`, `structures`, `testing`, `backward.py`, `best_first.py`,
-`derivations.py`, `facet_loops.py`, `partition.py` and `polytope_solver.py`.
+Used by `_graphs`, `_training`, `inference`, `losses`, `structures`, `testing` and most files here.
 """
 
 from collections import namedtuple

@@ -1,6 +1,6 @@
 """Projections of rows onto the simplex, warm started at the previous threshold.
 
-Used by `_graphs`, `structures`, `newton.py` and `rows.py`.
+Used by `_graphs`, `structures`, `inside_outside.py`, `newton.py` and `rows.py`.
 """
 
 import numpy as np

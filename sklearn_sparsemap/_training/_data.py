@@ -34,6 +34,7 @@ from .._core.offsets import size_of
 from .._core.ragged import RaggedArray
 from .._numerics.competence import SOLVERS
 from .._numerics.loops import Problems, map_range
+from ..losses._expected_cost import expected_cost_of_sample
 from ..losses._kernel import GOLD, LOSS_FORM, MEMORY, Gold, Target, join_gold, loss_of_sample
 
 # The training samples of a structure, for kernels. Sample i has rows row_ptr[i]..row_ptr[i + 1] of the features and of
@@ -136,11 +137,9 @@ def _loss_of_steps(
     return loss, gap / least
 
 
-def _loss_of_target(oracle, solvers, form, targets, scores, additional, tol, memory, i, residual, additional_residual):
-    """Compute the loss of sample `i` and its gradient for its scores; see `loss_of_sample`.
-
-    `additional` includes the mask. All training kernels call this function, which is compiled once.
-    """
+@kernel
+def _target_of(targets, scores, additional, i):
+    """Return the `Target` of sample `i`, and the weights of its steps, which may be empty."""
     gold = targets.gold
     target = Target(
         scores,
@@ -151,15 +150,40 @@ def _loss_of_target(oracle, solvers, form, targets, scores, additional, tol, mem
         gold.additional[gold.additional_ptr[i] : gold.additional_ptr[i + 1]],
         targets.weights[i],
     )
-    if targets.step_weights.shape[0]:
-        step_weights = targets.step_weights[targets.row_ptr[i] : targets.row_ptr[i + 1]]
+    step_weights = targets.step_weights
+    if step_weights.shape[0]:
+        step_weights = step_weights[targets.row_ptr[i] : targets.row_ptr[i + 1]]
+    return target, step_weights
+
+
+def _loss_of_target(oracle, solvers, form, targets, scores, additional, tol, memory, i, residual, additional_residual):
+    """Compute the loss of sample `i` and its gradient for its scores; see `loss_of_sample`.
+
+    `additional` includes the mask. All training kernels call this function, which is compiled once.
+    """
+    target, step_weights = _target_of(targets, scores, additional, i)
+    if step_weights.shape[0]:
         return _loss_of_steps(
             oracle, solvers, form, target, step_weights, tol, memory, i, residual, additional_residual
         )  # fmt: skip
     return loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, additional_residual)
 
 
-loss_of_target = Entry(_loss_of_target, _LOSS_SIGNATURE)
+def _expected_cost_of_target(
+    oracle, solvers, form, targets, scores, additional, tol, memory, i, residual, additional_residual
+):
+    """Compute the expected cost of sample `i` and its gradient; see `_loss_of_target`."""
+    target, step_weights = _target_of(targets, scores, additional, i)
+    return expected_cost_of_sample(oracle, form, target, step_weights, residual, additional_residual), 0.0
+
+
+_LOSS_OF_TARGET = Entry(_loss_of_target, _LOSS_SIGNATURE)
+_EXPECTED_COST_OF_TARGET = Entry(_expected_cost_of_target, _LOSS_SIGNATURE)
+
+
+def loss_of_target(inference):
+    """Return the compiled loss of a target, given the `Inference` of a loss."""
+    return _EXPECTED_COST_OF_TARGET if inference.is_expectation else _LOSS_OF_TARGET
 
 
 def encode_gold(structure, layout, n_outputs, codes):

@@ -215,6 +215,14 @@ class GraphTask(Task):
         warn_of_time_limit(late, self.map_time_limit)
         return found
 
+    def without_rules(self, scores, additional):
+        if self.n_additional or self.n_outputs > 1:
+            # Scores of pairs and values of variables are factors, too.
+            return None
+        (graph,), (layout,) = self.graphs, self.layouts
+        best = layout.shape_assignment(scores.ravel() > 0.0)
+        return best, [factor.name or repr(factor) for factor in graph.violations(best)]
+
     def maxima(self, scores, additional, n_jobs):
         found = np.empty(len(self.graphs))
         for samples, _, problems in self._problems(scores, additional):

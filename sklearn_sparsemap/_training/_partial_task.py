@@ -5,8 +5,10 @@ regularised maximum over the polytope minus the regularised maximum over this fa
 log-probability of all completions together. Both terms are losses with the same completion as gold structure; the
 scores of the second one forbid parts that contradict the known labels. So both are computed by `StructureTask`.
 
-The loss is a difference of convex functions. L-BFGS minimises it directly. If it has kinks, the second term is
-linearised, and the remaining convex loss is minimised, repeatedly (the convex-concave procedure).
+The expected cost does not need completions: it is that of the known labels.
+
+The other losses are differences of convex functions. L-BFGS minimises them directly. If there are kinks, the second
+term is linearised, and the remaining convex loss is minimised, repeatedly (the convex-concave procedure).
 
 Reference: Yuille and Rangarajan, The Concave-Convex Procedure. Neural Computation 15, 2003.
 
@@ -34,6 +36,11 @@ class PartialTask(SequenceTask):
         """Set a loss, and gold: the codes of the labels, or `UNKNOWN`. Return the task."""
         self.codes = gold.values
         return super().learn(RaggedArray(self._complete(gold), gold.indptr), weights, loss, temperature, cost)
+
+    def _set_loss(self, loss, temperature, cost):
+        super()._set_loss(loss, temperature, cost)
+        # In the expected cost, unknown labels cost nothing.
+        self.step_weights = (self.codes != UNKNOWN).astype(np.float64) if self.is_expectation else None
 
     def _complete(self, gold):
         """Return the codes of a structure for each sample that agrees with the known labels: a completion."""
@@ -95,13 +102,16 @@ class PartialTask(SequenceTask):
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         loss, residuals, joined, n_inexact = super().loss_gradient(scores, additional, n_jobs)
-        rows, own_loss, own_residuals, own_joined, own_inexact = self.completions(scores, additional, n_jobs)
-        residuals[rows] -= own_residuals
-        joined = joined - own_joined
+        if not self.is_expectation:
+            rows, own_loss, own_residuals, own_joined, own_inexact = self.completions(scores, additional, n_jobs)
+            loss -= own_loss
+            residuals[rows] -= own_residuals
+            joined = joined - own_joined
+            n_inexact += own_inexact
         if mean:
             total = self.weights.sum()
             residuals, joined = residuals / total, joined / total
-        return loss - own_loss, residuals, joined, n_inexact + own_inexact
+        return loss, residuals, joined, n_inexact
 
     def linearized(self, scores, additional, n_jobs):
         """Return a task with a convex loss, which is an upper bound of the loss and equal to it at these scores.

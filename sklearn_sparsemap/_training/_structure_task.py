@@ -21,8 +21,9 @@ from .._numerics.loops import GAP, OBJECTIVE, Problems, take_problems
 from ..inference import sparsemap
 from ..inference._batch import argmax_problems, decode_problems, map_problems, marginal_problems
 from ..inference._n_best import n_best_of_problems
-from ..losses._fenchel_young import LOSSES, Inference, loss_form
+from ..losses._fenchel_young import Inference, loss_form
 from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, new_memory
+from ..losses._recipes import TRAINED
 from ._data import LOSS_OF_TARGET, TARGETS, Targets, encode_gold, loss_of_target
 from ._task import Task, agreement_of
 
@@ -42,8 +43,14 @@ _WARM_START_BYTES = 512 * 2**20  # memory limit of warm starts; without one, inf
 _OUT = types.Tuple([FLOATS_OUT, FLOATS_2D_OUT])
 
 
-@entry(types.void(LOSS_OF_TARGET, ORACLE, SOLVERS, LOSS_FORM, FLOATS, TARGETS, types.float64, MEMORY, INTS, _OUT))
-def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targets, tol, memory, cuts, out):
+# Samples whose losses are computed: their indices; sample k has the scores from score_ptr[k] to score_ptr[k + 1]; range
+# r has the samples from cuts[r] to cuts[r + 1]; and the duality gap of inference.
+Chosen = namedtuple("Chosen", ["samples", "score_ptr", "cuts", "gap"])
+_CHOSEN = by_address([INTS, INTS, INTS, types.float64], Chosen)
+
+
+@entry(types.void(LOSS_OF_TARGET, ORACLE, SOLVERS, LOSS_FORM, FLOATS, TARGETS, MEMORY, _CHOSEN, _OUT))
+def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targets, memory, chosen, out):
     """Compute the weighted losses of ranges of samples, and their gradients.
 
     A limit of 0 in the memory stops the call, and so does a sample for which a solver should be compiled; results are
@@ -57,56 +64,12 @@ def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targ
     additional : array of shape (n_additional,)
         With the mask.
     targets : Targets
-    tol : float
-        Duality gap of inference.
-    cuts : int array of shape (n_ranges + 1,)
-        Range r has the samples cuts[r]..cuts[r + 1].
-    out : tuple of arrays
-        Arrays of shapes (n_rows * n_outputs,) and (n_ranges, 2 + n_additional): the scores, which are overwritten with
-        the gradients with respect to them; and, added to zeros for each range, the weighted loss, the number of samples
-        whose inference did not converge, and the gradient with respect to the additional scores.
-    """
-    residuals, sums = out
-    n_outputs = residuals.shape[0] // targets.row_ptr[-1]
-    for r in range(cuts.shape[0] - 1):
-        own = sums[r]
-        for i in range(cuts[r], cuts[r + 1]):
-            if memory.limit[0] == 0 or memory.later[1] != 0:
-                return
-            first, last = targets.row_ptr[i] * n_outputs, targets.row_ptr[i + 1] * n_outputs
-            residual = residuals[first:last]
-            weight = targets.weights[i]
-            scores = np.empty(last - first)
-            copy_into(scores, residual)
-            loss, gap = loss_of_target(
-                oracle, solvers, form, targets, scores, additional, tol, memory, i, residual, own[2:]
-            )
-            for j in range(residual.shape[0]):
-                residual[j] *= weight
-            own[0] += weight * loss
-            # Only the excess over the accepted gap counts.
-            own[1] += is_inexact(loss, max(0.0, gap - form.temperature * tol))
-
-
-# The samples of a mini-batch: their indices; sample k has the scores from score_ptr[k] to score_ptr[k + 1]; range r has
-# the samples from cuts[r] to cuts[r + 1]; and the duality gap of inference.
-Chosen = namedtuple("Chosen", ["samples", "score_ptr", "cuts", "gap"])
-_CHOSEN = by_address([INTS, INTS, INTS, types.float64], Chosen)
-
-
-@entry(types.void(LOSS_OF_TARGET, ORACLE, SOLVERS, LOSS_FORM, FLOATS, FLOATS, TARGETS, MEMORY, _CHOSEN, _OUT))
-def _residuals_of_samples(loss_of_target, oracle, solvers, form, scores, additional, targets, memory, chosen, out):
-    """Compute the weighted losses of the samples of a mini-batch, and their gradients.
-
-    Parameters
-    ----------
-    loss_of_target, oracle, solvers, form, additional, targets, memory
-        As in `_residuals_of_ranges`, of all samples.
-    scores : array
-        The scores of the samples of the mini-batch, one after the other.
+        Of all samples.
     chosen : Chosen
     out : tuple of arrays
-        The gradients with respect to the scores, and sums for each range as in `_residuals_of_ranges`.
+        The scores of the chosen samples, one after the other, which are overwritten with the gradients with respect to
+        them; and an array of shape (n_ranges, 2 + n_additional), to which is added, for each range, the weighted loss,
+        the number of samples whose inference did not converge, and the gradient with respect to the additional scores.
     """
     residuals, sums = out
     for r in range(chosen.cuts.shape[0] - 1):
@@ -117,8 +80,10 @@ def _residuals_of_samples(loss_of_target, oracle, solvers, form, scores, additio
             i = chosen.samples[k]
             first, last = chosen.score_ptr[k], chosen.score_ptr[k + 1]
             residual = residuals[first:last]
+            scores = np.empty(last - first)
+            copy_into(scores, residual)
             loss, gap = loss_of_target(
-                oracle, solvers, form, targets, scores[first:last], additional, chosen.gap, memory, i, residual, own[2:]
+                oracle, solvers, form, targets, scores, additional, chosen.gap, memory, i, residual, own[2:]
             )
             weight = targets.weights[i]
             for j in range(residual.shape[0]):
@@ -152,34 +117,18 @@ class _StructureBatch:
         targets, memory = self.given
         n = len(self.samples)
         n_ranges = min(n, _N_BATCH_RANGES)
-        score_ptr = offsets(self.lengths * task.n_outputs)
-        cuts = readonly(np.arange(n_ranges + 1) * n // n_ranges, np.int64)
-        samples = readonly(self.samples, np.int64)
-        scores = readonly(scores)
-        flat = scores.reshape(-1)
-        additional = readonly(additional + targets.mask)
-        residuals = np.empty(scores.shape)
-        out = residuals.reshape(-1)
-        while True:
-            sums = np.zeros((n_ranges, 2 + len(additional)))
-            over_ranges(
-                lambda start, stop, sums=sums: _residuals_of_samples(
-                    loss_of_target, *task.inference.arguments, task.form, flat, additional, targets, memory,
-                    Chosen(samples, score_ptr, cuts[start : stop + 1], self.gap), (out, sums[start:stop]),
-                ),
-                np.diff(score_ptr[cuts]),
-                n_jobs,
-                _COST_PER_CALL,
-                limit=memory.limit,
-            )  # fmt: skip
-            if not memory.later[1]:
-                break
-            # Again from the start, so that no warm start depends on the order in which threads stopped.
-            task.inference.prepare(memory)
-            memory.counts[self.samples] = 0
+        chosen = Chosen(
+            readonly(self.samples, np.int64),
+            offsets(self.lengths * task.n_outputs),
+            readonly(np.arange(n_ranges + 1) * n // n_ranges, np.int64),
+            self.gap,
+        )
+        loss, residuals, additional, n_inexact = task.loss_gradient(
+            scores, additional, n_jobs, samples=(targets, memory, chosen)
+        )
         factor = 1.0 / targets.weights[self.samples].sum()
         residuals *= factor
-        return sums[:, 0].sum(), residuals, factor * sums[:, 2:].sum(axis=0), int(sums[:, 1].sum())
+        return loss, residuals, factor * additional, n_inexact
 
 
 class StructureTask(Task):
@@ -277,10 +226,16 @@ class StructureTask(Task):
         task.step_weights = None
         return task.n_wrong(scores, additional, n_jobs)
 
+    @property
+    def is_expectation(self):
+        return self.inference.is_expectation
+
     def smoothness(self):
+        if self.is_expectation:
+            return None
         n_samples = len(self.row_ptr) - 1
         largest = 1.0
-        if LOSSES[self.loss].argmax == "gibbs":
+        if TRAINED[self.loss].argmax == "gibbs":
             # The covariance of the parts is at most the squared norm of a structure.
             largest = self.layout[1][:, 0].astype(np.float64) ** (2 if self.structure.repeats else 1)
         return np.broadcast_to(largest / self.temperature, n_samples)
@@ -344,23 +299,35 @@ class StructureTask(Task):
     def _of_all_samples(self):
         """Arguments of kernels that are the same in each call of `loss_gradient`."""
         memory = new_memory(self.layout[1], _WARM_START_BYTES if self.form.quadratic else 0)
-        return self.targets, memory, readonly(cut_evenly(np.diff(self.row_ptr), _N_RANGES), np.int64)
+        samples = readonly(np.arange(len(self.row_ptr) - 1), np.int64)
+        score_ptr = readonly(self.row_ptr * self.n_outputs, np.int64)
+        cuts = readonly(cut_evenly(np.diff(self.row_ptr), _N_RANGES), np.int64)
+        return self.targets, memory, Chosen(samples, score_ptr, cuts, self.accuracy)
 
-    def loss_gradient(self, scores, additional, n_jobs):
-        targets, memory, cuts = self._of_all_samples
-        residuals = scores if self.overwrites_scores else np.array(scores, order="C")
+    def loss_gradient(self, scores, additional, n_jobs, *, samples=None):
+        """Compute the weighted losses and their gradients; see `Task`.
+
+        `samples` are the targets and the memory of all samples, and the `Chosen` ones, by default all.
+        """
+        targets, memory, chosen = self._of_all_samples if samples is None else samples
+        if samples is None:
+            # Learners may have set another accuracy since the last call.
+            chosen = chosen._replace(gap=self.accuracy)
+        is_free = samples is None and self.overwrites_scores
+        residuals = scores if is_free else np.array(scores, np.float64, order="C")
+        out = residuals.reshape(-1)
         additional = readonly(additional + targets.mask)
         _, solvers = self.inference.arguments
         before = None if solvers.readiness == READY else residuals.copy()
-        out = residuals.reshape(-1)
+        cuts = chosen.cuts
         while True:
             sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
             over_ranges(
                 lambda start, stop, sums=sums: _residuals_of_ranges(
-                    loss_of_target, *self.inference.arguments, self.form, additional, targets, self.accuracy, memory,
-                    cuts[start : stop + 1], (out, sums[start:stop]),
+                    loss_of_target(self.inference), *self.inference.arguments, self.form, additional, targets, memory,
+                    chosen._replace(cuts=cuts[start : stop + 1]), (out, sums[start:stop]),
                 ),
-                self.n_outputs * np.diff(self.row_ptr[cuts]),
+                np.diff(chosen.score_ptr[cuts]),
                 n_jobs,
                 _COST_PER_CALL,
                 limit=memory.limit,
@@ -369,7 +336,7 @@ class StructureTask(Task):
                 break
             # Again from the start, so that no warm start depends on the order in which threads stopped.
             self.inference.prepare(memory)
-            memory.counts[:] = 0
+            memory.counts[chosen.samples] = 0
             residuals[...] = before
         return sums[:, 0].sum(), residuals, sums[:, 2:].sum(axis=0), int(sums[:, 1].sum())
 
@@ -450,7 +417,7 @@ class StructureTask(Task):
 
     def marginals(self, scores, additional, n_jobs):
         problems = self._problems(scores, additional)
-        if LOSSES[self.loss].argmax == "gibbs":
+        if TRAINED[self.loss].argmax == "gibbs":
             marginals, _, _ = marginal_problems(self.structure, problems, n_jobs=n_jobs)
             return marginals.reshape(scores.shape), None, None
         marginals, statistics, _ = argmax_problems(self.structure, problems, n_jobs=n_jobs)
@@ -459,8 +426,7 @@ class StructureTask(Task):
     def distributions(self, scores, additional, n_jobs):
         given = split_flat(additional, self.additional_shapes)
         results = sparsemap(self.structure, list(self.in_shapes(scores)), n_jobs=n_jobs, **given)
-        found = [list(zip(result.structures, result.weights.tolist())) for result in results]
-        return found, results.gap, results.objective
+        return results.distributions(), results.gap, results.objective
 
     def likely_spans(self, scores, additional, reader, thresholds, wanted, n_jobs):
         """List the spans of at least some probability; see `Structure.likely_spans`."""

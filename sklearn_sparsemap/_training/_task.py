@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from ..losses import LOSSES
+from ..losses._recipes import TRAINED
 
 # Residuals up to this are errors of inference.
 _ZERO = 1e-6
@@ -49,6 +49,8 @@ class Task:
         Whether a sample is a single row with a single label.
     repeats : bool
         Whether a structure may have a part several times.
+    is_expectation : bool
+        Whether the loss is the expected cost, which is not convex.
     mask : float or array of shape (n_additional,)
         Array that is added to the additional scores and not learned: -inf for forbidden parts, else 0.
     per_sample : tuple of str
@@ -66,7 +68,7 @@ class Task:
         many steps, as in recordings. The strength of the penalty and the patience of AdaGrad depend on it.
     """
 
-    sequential = varies = is_flat = repeats = False
+    sequential = varies = is_flat = repeats = is_expectation = False
     accuracy, length_factor = 1e-12, 1.0
     violated = ()
     n_outputs, n_additional = 1, 0
@@ -75,7 +77,7 @@ class Task:
     @property
     def has_kinks(self):
         """Whether the loss may have kinks, which SparseMAP has in the additional scores."""
-        return LOSSES[self.loss].argmax == "sparsemap" and self.n_additional > 0
+        return TRAINED[self.loss].argmax == "sparsemap" and self.n_additional > 0
 
     @property
     def row_weights(self):
@@ -85,17 +87,20 @@ class Task:
     @property
     def is_gibbs(self):
         """Whether marginals are those of a Gibbs distribution."""
-        return LOSSES[self.loss].argmax == "gibbs"
+        return TRAINED[self.loss].argmax == "gibbs"
 
     def curvatures(self, residuals):
         """Return about the second derivatives of the loss in each score, given its residuals.
 
         A marginal u of a Gibbs distribution has the derivative u (1 - u), divided by the temperature. That of SparseMAP
         has at most 1 while it is between 0 and 1, and 0 elsewhere. A wrong part has 1 in any case: after a step of the
-        temperature, it may no longer be wrong.
+        temperature, it may no longer be wrong. The expected cost of a single label has at most its residual, divided by
+        the temperature.
         """
         weights = self.row_weights[:, None]
         sizes = np.abs(residuals)
+        if self.is_expectation:
+            return sizes / self.temperature
         if self.is_gibbs:
             # Weights of zero have residuals of zero.
             return np.maximum(sizes * (1.0 - sizes / np.where(weights > 0.0, weights, 1.0)), 0.0) / self.temperature
@@ -225,6 +230,13 @@ class Task:
             If the polytope of a sample is a relaxation, whose points are no distributions.
         """
         raise NotImplementedError
+
+    def without_rules(self, scores, additional):
+        """Return the best structure of one sample if no rule held, and the texts of the rules that it violates.
+
+        None if there are no rules, or if they are not separate from the structure.
+        """
+        return None
 
     def log_partitions(self, scores, additional, n_jobs):
         """Return the logarithm of the sum of ``exp(score)`` over the structures of each sample: array."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from sklearn.base import clone
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
+from .._core.available import available_if
 from .._core.doc_link import DocLinkMixin
 from .._core.pickles import PickleMixin
 from .._core.sklearn_bases import BaseEstimator
@@ -27,12 +27,10 @@ if TYPE_CHECKING:
 
 
 def _has(name):
-    def check(mixing):
-        # If the estimator lacks the method, this raises an AttributeError with the reason.
-        getattr(mixing.estimator_ if hasattr(mixing, "estimator_") else mixing.estimator, name)
-        return True
-
-    return available_if(check)
+    """Return a decorator of methods that exist if the estimator has a method of this name."""
+    return available_if(
+        lambda mixing: getattr(mixing.estimator_ if hasattr(mixing, "estimator_") else mixing.estimator, name)
+    )
 
 
 class ParameterMixing(CallbackSupportMixin, DocLinkMixin, PickleMixin, BaseEstimator):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
-from .._core.annotations import Any, NDArray
+from .._core.annotations import Any, NDArray, Sequence
 from .._training._task import Task
 
 
@@ -49,6 +49,11 @@ class Explained(NamedTuple):
         single label.
     quantity : str
         The quantity that is compared.
+    without_rules : structure or None
+        The one with the highest score if no rule held, as `predict` shows it. None if the model has no rules, or if
+        these are not separate from the structure.
+    broken : list of str
+        The rules that it violates.
     """
 
     predicted: Any
@@ -57,6 +62,8 @@ class Explained(NamedTuple):
     terms: list[tuple[Any, ...]]
     sides: list[bool] | None
     quantity: str
+    without_rules: Any = None
+    broken: Sequence[str] = ()
 
 
 class Face(Protocol):

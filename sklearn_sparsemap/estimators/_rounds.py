@@ -12,6 +12,7 @@ Used by `distributed`.
 from collections import namedtuple
 from contextlib import nullcontext
 from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.base import clone
@@ -30,6 +31,54 @@ Turn = namedtuple("Turn", ["seed", "round", "piece", "n_pieces", "fraction"])
 # The result of a part of a round on one or more shards: a partial mixture, the sums of losses and of sample weights,
 # the number of samples, and the number of violated constraints.
 Outcome = namedtuple("Outcome", ["partial", "loss", "weight", "n_samples", "n_violations"])
+
+
+class LearnsInRounds(Protocol):
+    """The members of an estimator that rounds use.
+
+    `StructuredSparseMAPClassifier`, `MultilabelLPSparseMAP` and `GroupLassoPerceptron` have them. The last one also has
+    two phases, by `_new_optimizer`, `_has_penalty`, `_debiasing_optimizer`, `_end_round` and `_learned_columns`.
+
+    Attributes
+    ----------
+    random_state
+        The seed, as in scikit-learn.
+    _learned : FittedState
+        The optimiser that learns, or the model of a finished training.
+    _step_size : str
+        The parameter that is too large if the loss diverges, for messages.
+    """
+
+    random_state: Any
+    _learned: FittedState
+    _step_size: str
+
+    def _check_params(self) -> Any:
+        """Check the parameters."""
+
+    def _labels_in(self, y: Any) -> Any:
+        """Return the labels that occur; None if structures have none."""
+
+    def _prepare_stream(self, X: Any, y: Any, classes: Any = None) -> tuple[Any, Any]:
+        """Lay out samples, and make sure that there is an optimiser; return the task, or None, and X."""
+
+    def _data_of(self, optimizer: Any, task: Any, X: Any) -> tuple[Any, Any]:
+        """Return the task and the features that an optimiser learns from."""
+
+    def _configure_epoch(self, n_samples: int, number: int) -> None:
+        """Apply the parameters to the optimiser before the visits of a round."""
+
+    def _reset_pass(self) -> None:
+        """Forget what is counted in a pass over the samples, such as violated constraints."""
+
+    def _agreement_on(self, source: Any, model: Any) -> Any:
+        """Return the agreement of a model's predictions with samples; see `Task.agreement`."""
+
+    def _end_partitions(self, held: Any) -> None:
+        """Tune on held-out samples what is tuned at the end of a training."""
+
+    def _take_rounds(self, optimizers: list[Any], monitor: Any) -> None:
+        """Become the fitted estimator, given the optimisers of the phases."""
 
 
 class Phase:
@@ -70,7 +119,7 @@ def state_of(optimizer):
     return TrainingState(**read_optimizer(optimizer))
 
 
-def new_estimator(given, rng):
+def new_estimator(given: LearnsInRounds, rng):
     """Return an unfitted copy of an estimator, with checked parameters and a seed."""
     estimator = clone(given)
     if estimator.random_state is None:
@@ -79,7 +128,7 @@ def new_estimator(given, rng):
     return estimator
 
 
-def classes_in(estimator, y):
+def classes_in(estimator: LearnsInRounds, y):
     """Return the argument `classes` for the labels that occur."""
     return as_classes(estimator._labels_in(y))
 
@@ -103,7 +152,7 @@ def fitted_by(reached, blank, monitor):
     return awake[-1]
 
 
-def begin(estimator, shard, classes):
+def begin(estimator: LearnsInRounds, shard, classes):
     """Return a blank estimator, checked with the first samples of a shard, and the initial training state."""
     estimator = view_of(estimator)
     for X, y in shard.parts():

@@ -12,9 +12,10 @@ from .._training.score_models import used_columns
 
 # Strengths that are tried, as multiples of a usual one, the strongest first.
 PATH = 10.0 ** np.arange(2.0, -2.1, -0.5)
-# Smallest relative decrease of the held-out loss that counts as progress along a path. On bibtex the loss falls by less
-# than this to the end of the path, where fits take several times as long.
-MIN_DECREASE = 1e-3
+# Smallest relative decrease of the held-out loss that counts as progress: from one strength to the next on a path, or
+# between two measurements in training. On bibtex the loss falls by less than this to the end of the path, where fits
+# take several times as long.
+_MIN_DECREASE = 1e-3
 # A path ends at the first strength without progress if the loss has fallen by this fraction since the strongest one,
 # else at the second in a row: the loss can rise at first, while there are hardly any weights.
 _CLEAR_DECREASE = 0.01
@@ -109,7 +110,7 @@ def try_strengths(alphas, losses, results):
     """
     for alpha in alphas:
         yield alpha
-        raised = losses * (1.0 + MIN_DECREASE) ** np.arange(len(losses))
+        raised = _raised(losses)
         best = int(np.argmin(raised))
         results[: max(best - 1, 0)] = [None] * max(best - 1, 0)
         if len(raised) - 1 - best >= (1 if raised[best] < (1.0 - _CLEAR_DECREASE) * raised[0] else 2):
@@ -131,7 +132,7 @@ def choose_strength(alphas, losses, results):
     choice : Choice
         Between two strengths, results are interpolated.
     """
-    lowest = minimum_of_curve(losses * (1.0 + MIN_DECREASE) ** np.arange(len(losses)))
+    lowest = minimum_of_curve(_raised(losses))
     k = int(lowest)
     following = min(int(lowest) + 1, len(losses) - 1)
     fraction = lowest - k
@@ -162,14 +163,38 @@ def nearest_to_usual(usual, usual_losses, best, best_losses):
     gains = usual_losses - best_losses
     if not is_clear_gain(gains):
         return usual
-    gain = gains.sum()
-    error = np.sqrt(len(gains)) * gains.std(ddof=1)
-    return float(usual * (best / usual) ** (1.0 - np.sqrt(error / gain)))
+    return float(usual * (best / usual) ** (1.0 - np.sqrt(_standard_error(gains) / gains.sum())))
 
 
-def is_clear_gain(gains):
-    """Tell whether the sum of the gains of some groups of samples exceeds its standard error."""
-    return bool(gains.sum() > np.sqrt(len(gains)) * gains.std(ddof=1))
+def last_decrease(losses):
+    """Return the index of the last clear decrease in a sequence of held-out losses."""
+    return int(np.argmin(_raised(losses)))
+
+
+def _raised(losses):
+    """Return losses that are raised a little more with each step, so that tiny decreases do not lower them."""
+    return losses * (1.0 + _MIN_DECREASE) ** np.arange(len(losses))
+
+
+def is_clear_gain(gains, weights=None):
+    """Tell whether the sum of some gains exceeds its standard error.
+
+    Parameters
+    ----------
+    gains : array of shape (n,)
+        Gains of samples, or sums over groups of samples, multiplied by their weights.
+    weights : array of shape (n,), default=None
+        By default, all are equal.
+    """
+    return bool(gains.sum() > _standard_error(gains, weights))
+
+
+def _standard_error(gains, weights=None):
+    """Return the standard error of the sum of gains; see `is_clear_gain`."""
+    n = len(gains)
+    weights = np.ones(n) if weights is None else weights
+    deviations = gains - weights * (gains.sum() / weights.sum())
+    return np.sqrt(n / max(n - 1, 1) * (deviations @ deviations))
 
 
 def minimum_of_curve(losses):

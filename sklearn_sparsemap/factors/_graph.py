@@ -78,10 +78,7 @@ class FactorGraph(HasContent):
     # The following attributes are those of `Structure`, for code that takes both.
     labelled = repeats = False
     marginal_oracle = None
-    no_marginals = (
-        "Gibbs marginals are sums over all assignments, which are #P-hard. Use the loss 'sparsemap' or 'perceptron', "
-        "or one of these with a margin, 'margin_sparsemap' or 'hinge'"
-    )
+    no_marginals = "in factor graphs those of a Gibbs distribution are sums over all assignments, which are #P-hard"
 
     def __init__(self) -> None:
         self.factors: list[Factor] = []

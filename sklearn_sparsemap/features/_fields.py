@@ -12,7 +12,8 @@ from os import urandom
 import numpy as np
 
 from .._core.errors import Place, SampleError, error_at, part_of
-from .._core.validation import quoted
+from .._core.tables import refuse_iterator
+from .._core.validation import plain_list, quoted
 from ._words import DERIVED_FIELDS
 
 _LARGEST = 2**63 - 1  # largest integer of a field
@@ -64,6 +65,9 @@ class Tokens:
     def __init__(self, X, derived_fields):
         self._tokens, self.indptr = join_sentences(X)
         self._derived = derived_fields
+        if any(hasattr(kind, "as_py") for kind in set(map(type, self._tokens))):
+            # Scalars of Arrow are read as Python's.
+            self._tokens = plain_list(self._tokens)
         kinds = set(map(type, self._tokens))
         odd = [kind for kind in kinds if not issubclass(kind, str | Mapping)]
         if odd:
@@ -218,6 +222,7 @@ def are_all_empty(X):
 
 def _check_sentences(X):
     if isinstance(X, str | bytes | Mapping) or not isinstance(X, Sized):
+        refuse_iterator(X, "X")
         raise ValueError(f"X must be a sequence of sentences; got {type(X).__name__}")
     if _is_table(X):
         raise ValueError(

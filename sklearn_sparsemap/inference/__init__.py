@@ -1,5 +1,6 @@
 """MAP, SparseMAP, LP-SparseMAP and marginal inference over structures and factor graphs, and their results."""
 
+from ._entropy import entropy
 from ._graph.problems import lp_sparsemap
 from ._n_best import n_best
 from ._public import map_inference, marginal_inference, sparsemap
@@ -23,6 +24,7 @@ __all__ = [
     "MarginalResult",
     "SparseMAPBatch",
     "SparseMAPResult",
+    "entropy",
     "lp_sparsemap",
     "map_inference",
     "marginal_inference",

@@ -1,7 +1,7 @@
 """Inference for problems that are laid out for the kernels, with one compiled call for each thread.
 
-Used by `_layers`, `_training`, `estimators`, `inference/_results`, `losses`, `_decisions.py`, `_n_best.py` and
-`_public.py`.
+Used by `_layers`, `_training`, `estimators`, `inference/_results`, `losses`, `_decisions.py`, `_entropy.py`,
+`_n_best.py` and `_public.py`.
 """
 
 from functools import partial
@@ -15,6 +15,7 @@ from .._core.offsets import offsets
 from .._core.threads import over_ranges
 from .._numerics.argmax import gibbs_argmax, map_argmax
 from .._numerics.competence import READY, STOPS
+from .._numerics.covariance import derivatives_range
 from .._numerics.loops import (
     N_STATISTICS,
     SOLVERS_BY_NAME,
@@ -87,6 +88,13 @@ def decode_problems(structure, problems, slots, slot_ptr):
         return list(structure.decode(slots.reshape(len(problems.dims), -1), problems.dims[0]))
     cuts = pairwise(slot_ptr.tolist())
     return [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
+
+
+def decode_stack(structure, slots, dims):
+    """Decode structures of one problem, given as rows of slots."""
+    if structure.decodes_stacks:
+        return list(structure.decode(slots, dims))
+    return [structure.decode(own, dims) for own in slots]
 
 
 def argmax_problems(
@@ -177,10 +185,43 @@ def marginal_problems(structure, problems, *, n_jobs=None, many=True):
     return marginals, log_partition, expected
 
 
+def marginal_slopes(structure, problems, directions, additional_directions, *, n_jobs=None):
+    """Multiply a direction for each problem with the Jacobian of the Gibbs marginals, which is their covariance.
+
+    Parameters
+    ----------
+    structure : Structure
+    problems : Problems
+        Some structure of each must be allowed.
+    directions, additional_directions : arrays
+        In the layout of the scores, and of the additional scores of all problems, one after the other.
+    n_jobs : int, default=None
+
+    Returns
+    -------
+    slopes, additional_slopes : arrays, like the directions
+        The relative error is about 1e-10; see _numerics/covariance.py.
+    """
+    additional_ptr = offsets(problems.additional_stop - problems.additional_start)
+    given = readonly(directions), readonly(additional_directions)
+    out = np.empty(len(given[0])), np.empty(len(given[1]))
+    over_ranges(
+        lambda start, stop: derivatives_range(
+            structure.marginal_oracle, problems, start, stop, additional_ptr, *given, *out
+        ),
+        _n_parts(problems),
+        n_jobs,
+    )
+    return out
+
+
 def marginal_oracle_of(structure, what):
     """Return the marginal oracle of a structure, or raise ValueError with the reason why `what` is not available."""
     if structure.marginal_oracle is None:
-        raise ValueError(f"{what} needs marginals, which {structure!r} does not have: {structure.no_marginals}")
+        raise ValueError(
+            f"{what} needs marginals, which {structure!r} does not have: {structure.no_marginals}. SparseMAP, and the "
+            "losses 'sparsemap', 'margin_sparsemap', 'perceptron' and 'hinge', do without"
+        )
     return structure.marginal_oracle
 
 

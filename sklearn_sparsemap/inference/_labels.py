@@ -171,6 +171,15 @@ class LabelGraph:
             residuals += weights @ solution.joint
         return residuals, gold_scores
 
+    def broken(self, labels):
+        """Return the constraints that a label set, a bool array of shape (n_labels,), violates, each once."""
+        found = {}
+        for rule, (indices, signs, low, high) in self.constraints:
+            count = np.where(signs > 0, labels[indices], ~labels[indices]).sum()
+            if not low <= count <= high:
+                found[id(rule)] = rule
+        return list(found.values())
+
     def violated(self, labels):
         """Tell which rows of an indicator matrix violate a constraint: bool array of shape (n_samples,)."""
         wrong = np.zeros(labels.shape[0], bool)

@@ -53,6 +53,7 @@ def n_best(
     scores: Any,
     k: int,
     *,
+    margin: float | None = None,
     n_jobs: int | None = None,
     **additional: Any,
 ) -> list[Any]:
@@ -73,6 +74,9 @@ def n_best(
     k : int
         Number of structures. Fewer are returned if fewer are allowed, or, with a warning, if the search in a graph
         ends without one.
+    margin : float, default=None
+        Largest difference between the score of the best structure and that of a returned one. By default, all `k` are
+        returned. The search takes the same time.
     n_jobs : int, default=None
         Number of threads over the samples of a list; -1 uses all cores. The results do not depend on it.
     **additional : array-like
@@ -87,7 +91,7 @@ def n_best(
     Raises
     ------
     ValueError
-        If scores are empty, of the wrong shape, NaN or +inf, or forbid every structure.
+        If scores are empty, of the wrong shape, NaN or +inf, or forbid every structure, or `margin` is negative.
 
     Notes
     -----
@@ -110,13 +114,18 @@ def n_best(
     """
     check_positive("k", k, integer=True)
     check_n_jobs(n_jobs)
+    if margin is not None:
+        check_positive("margin", margin, zero=True)
     if isinstance(structure, FactorGraph):
-        return n_best_of_graph(structure, scores, int(k), n_jobs=n_jobs, **check_graph_options(additional))
-    batch, many, _ = batch_of(structure, scores, additional)
-    given = batch.problems
-    rescaled = batch.rescale_masks()
-    found = n_best_of_problems(structure, rescaled, k, n_jobs, many, given if batch.mask_offsets else None)
-    return found if many else found[0]
+        lists, many = n_best_of_graph(structure, scores, int(k), n_jobs=n_jobs, **check_graph_options(additional))
+    else:
+        batch, many, _ = batch_of(structure, scores, additional)
+        given = batch.problems
+        rescaled = batch.rescale_masks()
+        lists = n_best_of_problems(structure, rescaled, k, n_jobs, many, given if batch.mask_offsets else None)
+    if margin is not None:
+        lists = [[pair for pair in own if pair[1] >= own[0][1] - margin] for own in lists]
+    return lists if many else lists[0]
 
 
 def n_best_of_problems(structure, problems, k, n_jobs=None, many=True, given=None):

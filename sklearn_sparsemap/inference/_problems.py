@@ -1,6 +1,6 @@
 """Checks of the user's input, and its layout for the kernels.
 
-Used by `_layers`, `estimators`, `inference/_graph`, `losses`, `testing`, `_n_best.py` and `_public.py`.
+Used by `_layers`, `estimators`, `inference/_graph`, `losses`, `testing`, `_entropy.py`, `_n_best.py` and `_public.py`.
 """
 
 from functools import cached_property
@@ -13,7 +13,7 @@ import numpy as np
 from .._core.errors import Place, SampleError, error_at
 from .._core.jit import readonly
 from .._core.offsets import offsets, padded_rows, split_flat
-from .._core.tables import aligned, are_default, column_names
+from .._core.tables import aligned, are_default, column_names, refuse_iterator
 from .._core.validation import are_scores, bound_masks, check_numbers, check_scores, is_batch
 from .._numerics.loops import Problems
 from ..structures._base import check_structure
@@ -22,6 +22,7 @@ from ._masks import ORDINARY, rescale_masks
 # The shape ids, and the offsets in the additional scores, of a batch of one problem.
 _FIRST = np.zeros(1, np.int64)
 _START = readonly(np.zeros(1), np.int64)
+_PIECE = 2**16  # numbers that are joined and checked at a time: half a megabyte, which stays in the processor's cache
 
 
 class ProblemShape(NamedTuple):
@@ -382,8 +383,14 @@ def _join_scores(scores, ndim, name=None):
         flat = np.array(scores, np.float64).ravel()
         shapes = [scores.shape[1:]] * len(scores)
     elif all(type(s) is np.ndarray and s.dtype == np.float64 and s.ndim == ndim and s.size for s in scores):
-        flat = np.concatenate(scores, axis=None)
         shapes = [s.shape for s in scores]
+        sizes = [s.size for s in scores]
+        if sum(sizes) > _PIECE:
+            flat, is_checked = _join_pieces(scores, sizes)
+            if is_checked:
+                return flat, shapes
+        else:
+            flat = np.concatenate(scores, axis=None)
     else:
         arrays = [check_scores(s, ndim, name or Place("scores", i)) for i, s in enumerate(scores)]
         return np.concatenate(arrays, axis=None), [array.shape for array in arrays]
@@ -391,6 +398,25 @@ def _join_scores(scores, ndim, name=None):
         for i, sample in enumerate(scores):
             check_scores(sample, ndim, name or Place("scores", i))
     return flat, shapes
+
+
+def _join_pieces(scores, sizes):
+    """Return float64 arrays of these sizes as a flat copy, and whether all its entries are scores.
+
+    Each piece is checked while it is in the processor's cache.
+    """
+    n_scores = sum(sizes)
+    # malloc returns memory at the end of the heap to the system if it is more than twice the largest block. Tables of
+    # the caller that are freed together with this copy would pass that, so that each call would get new pages.
+    flat = np.empty(n_scores + n_scores // 4)[:n_scores]
+    n_together = max(_PIECE * len(scores) // n_scores, 1)
+    is_checked, start = True, 0
+    for first in range(0, len(scores), n_together):
+        stop = start + sum(sizes[first : first + n_together])
+        piece = np.concatenate(scores[first : first + n_together], axis=None, out=flat[start:stop])
+        is_checked = is_checked and are_scores(piece, n_scores)
+        start = stop
+    return flat, is_checked
 
 
 def check_additional(label, value, structure, shape, name=None):
@@ -401,6 +427,7 @@ def check_additional(label, value, structure, shape, name=None):
     except ValueError:
         found = "ragged"
     if found not in accepted:
+        refuse_iterator(value, label)
         wanted = " or ".join(map(str, accepted))
         raise error_at(label, f" has shape {found}; with scores of shape {shape} it must have {wanted}")
     array = check_numbers(value, label)

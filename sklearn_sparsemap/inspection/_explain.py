@@ -47,7 +47,16 @@ class Explanation:
     parts_of : list of {"predicted", "rival"}
         The structure that has the part of each contribution. The other structure does not have it. If samples have a
         single label, the contribution of a feature to both labels is one entry, under the predicted label.
+    without_rules : structure or None
+        The structure with the highest score if no rule held: for label sets and `constraints`, and for factor graphs
+        whose factors are rules only; else None. Rules changed the prediction if it is another one.
+    broken_rules : list of str
+        The rules that `without_rules` violates: names of factors, rules of label sets, or pairs of labels. "Sides" are
+        the start and the end of a sequence.
     """
+
+    without_rules: Any = None
+    broken_rules: Sequence[str] = ()
 
     def __init__(self, predicted, rival, score_difference, entries, parts_of=None, quantity="scores"):
         self.predicted, self.rival, self.score_difference = predicted, rival, score_difference
@@ -61,11 +70,15 @@ class Explanation:
 
     @property
     def title(self) -> str:
-        """The two structures in two lines; of long ones the parts in which they differ."""
+        """The two structures in two lines, of long ones the parts in which they differ; and what rules changed."""
         texts = [_text_of(structure) for structure in (self.predicted, self.rival)]
         if max(map(len, texts)) > _TITLE or texts[0] == texts[1]:
             texts = [self._own_parts(side) for side in (PREDICTED, RIVAL)]
-        return f"predicted: {texts[0]}\ncompared with: {texts[1]}"
+        lines = [f"predicted: {texts[0]}", f"compared with: {texts[1]}"]
+        if self.broken_rules:
+            free = _text_of(self.without_rules)
+            lines.append(f"without rules: {free if len(free) <= _TITLE else free[: _TITLE - 1] + '…'}")
+        return "\n".join(lines)
 
     def _own_parts(self, side):
         """Return as text the parts that only one of the structures has."""
@@ -112,7 +125,9 @@ class Explanation:
             (name, "" if row < 0 else row, "" if label is None else label, f"{value:+.4g}", part_of)
             for name, row, label, value, part_of in self.table(20).tolist()
         ]
-        heading = f"{self.title.replace(chr(10), '; ')}. Difference of {self.quantity}: {self.score_difference:.4g}"
+        rules = f" (which violates {', '.join(self.broken_rules)})" if self.broken_rules else ""
+        title = self.title.replace("\n", "; ")
+        heading = f"{title}{rules}. Difference of {self.quantity}: {self.score_difference:.4g}"
         columns = ("name", "row", "label", "contribution", "part of")
         return as_html(heading, table(columns, rows, len(self.contributions)))
 
@@ -195,4 +210,7 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
         names = check_feature_names(steps, last, feature_names, last.n_features_in_)
         found = face.explain(X, against, names)
     sides = None if found.sides is None else [PREDICTED if is_predicted else RIVAL for is_predicted in found.sides]
-    return Explanation(found.predicted, found.rival, found.difference, found.terms, sides, found.quantity)
+    why = Explanation(found.predicted, found.rival, found.difference, found.terms, sides, found.quantity)
+    why.without_rules = found.without_rules
+    why.broken_rules = list(found.broken)
+    return why

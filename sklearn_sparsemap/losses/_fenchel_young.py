@@ -1,11 +1,12 @@
-"""Fenchel-Young losses between scores and a gold structure, and their gradients (Niculae et al. 2018, section 4).
+"""Losses between scores and a gold structure, and their gradients: Fenchel-Young losses and the expected cost.
 
-A loss is defined by a regulariser Omega and its regularised argmax q*::
+A Fenchel-Young loss (Niculae et al. 2018, section 4) is defined by a regulariser Omega and its regularised argmax q*::
 
     loss(scores; gold) = max_q [scores.q - Omega(q)] + Omega(gold) - scores.gold,     gradient = q* - gold
 
 Value and gradient are implemented once, in _kernel.py, for the public class and the training kernels. The regularised
-argmax (SparseMAP, MAP or Gibbs marginals) is passed as a first-class function.
+argmax (SparseMAP, MAP or Gibbs marginals) is passed as a first-class function. The expected cost is in
+_expected_cost.py.
 
 Used by `_layers`, `_training` and `estimators`.
 """
@@ -33,9 +34,10 @@ from ..inference._batch import OTHER_ARGMAXES, check_feasible, marginal_oracle_o
 from ..inference._problems import batch_of
 from ..structures import Structure
 from ..structures._base import check_structure
+from ._expected_cost import expected_costs_of_range
 from ._graphs import graph_loss_gradient
 from ._kernel import Losses, LossForm, join_gold, losses_of_range, new_memory
-from ._recipes import LOSSES
+from ._recipes import LOSSES, TRAINED
 
 
 class FenchelYoungLoss:
@@ -142,6 +144,80 @@ class FenchelYoungLoss:
         return self._loss_gradient(scores, gold, additional, n_jobs)
 
 
+class ExpectedCost:
+    """The expected cost of a structure drawn from the Gibbs distribution of the scores: minimum-risk training [1]_.
+
+    It is ``sum_s p(s) cost(s, gold)`` with ``p(s) = exp(score(s) / temperature) / Z``, in the unit of the cost. So
+    unlike the losses of `FenchelYoungLoss` it depends on the cost of wrong structures directly, and it is at most the
+    largest cost. It is smooth, but not convex: where the distribution is certain of a wrong structure, the gradient
+    vanishes. Start from the scores of a model that was trained with another loss, such as crf.
+
+    Parameters
+    ----------
+    structure : Structure
+        The structure. It needs Gibbs marginals, see `marginal_inference`.
+    temperature : float, default=1.0
+        Divides the scores. At small values the loss approaches the cost of the best structure.
+    cost : array-like of shape (n_labels, n_labels), default=None
+        As in `FenchelYoungLoss`. By default, wrong parts are counted, and missing parts, too, if structures differ in
+        their number of parts.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, or the structure has no Gibbs marginals.
+
+    References
+    ----------
+    .. [1] Smith and Eisner. Minimum Risk Annealing for Training Log-Linear Models. COLING/ACL 2006.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.losses import ExpectedCost
+    >>> from sklearn_sparsemap.structures import LinearChain
+    >>> loss, gradient = ExpectedCost(LinearChain()).loss_gradient([[2.0, 0.0], [0.0, 0.0]], [0, 1])
+    >>> round(loss, 3), gradient["scores"].round(3).tolist()
+    (0.619, [[-0.105, 0.105], [0.25, -0.25]])
+    """
+
+    def __init__(
+        self,
+        structure: Structure,
+        *,
+        temperature: float = 1.0,
+        cost: ArrayLike | None = None,
+    ) -> None:
+        check_positive("temperature", temperature)
+        self.structure = structure
+        self.temperature = float(temperature)
+        self.cost = cost
+        check_loss(structure, "expected_cost", cost)
+        self._loss_gradient = _loss_of(structure, "expected_cost", self.temperature, cost, 0.0)
+
+    def loss_gradient(self, scores: Any, gold: Any, *, n_jobs: int | None = None, **additional: Any) -> Any:
+        """Return the expected cost and its gradient.
+
+        Parameters
+        ----------
+        scores, gold, n_jobs, **additional
+            As in `FenchelYoungLoss.loss_gradient`.
+
+        Returns
+        -------
+        loss : float
+        gradient : dict of str -> ndarray
+            As `FenchelYoungLoss.loss_gradient` returns it; its relative error is about 1e-10. For a list of samples, a
+            list of pairs (loss, gradient) is returned.
+
+        Raises
+        ------
+        ValueError
+            As in `FenchelYoungLoss.loss_gradient`.
+        """
+        check_n_jobs(n_jobs)
+        return self._loss_gradient(scores, gold, additional, n_jobs)
+
+
 @singledispatch
 def _loss_of(structure, name, temperature, cost, tol):
     """Return a function of scores, gold, additional scores and `n_jobs`: the loss and its gradient."""
@@ -192,10 +268,12 @@ def structure_loss_gradient(structure, inference, form, tol, scores, gold, addit
     memory = new_memory(problems.sizes, 0)
     joined = join_gold(encoded)
 
+    of_range = expected_costs_of_range if inference.is_expectation else losses_of_range
+
     def run():
         arguments = *inference.arguments, form, problems, joined, tol, memory
         over_ranges(
-            lambda start, stop: losses_of_range(*arguments, start, stop, out),
+            lambda start, stop: of_range(*arguments, start, stop, out),
             np.diff(problems.score_ptr),
             n_jobs,
             limit=memory.limit,
@@ -218,7 +296,7 @@ def structure_loss_gradient(structure, inference, form, tol, scores, gold, addit
 
 
 class Inference:
-    """The compiled functions of the regularised argmax of a loss.
+    """The compiled functions of the regularised argmax of a loss, or of the distribution of an expected cost.
 
     A specialised solver takes seconds to compile, and many losses never need it. So kernels get it only after
     `prepare`, when a sample needed it. Until then the active set solves all samples.
@@ -233,10 +311,12 @@ class Inference:
     ----------
     arguments : tuple
         The oracle and the `Solvers`, as kernels take them.
+    is_expectation : bool
+        Whether the loss is the expected cost, which needs the oracle only.
     """
 
     def __init__(self, structure, name):
-        argmax = LOSSES[name].argmax
+        argmax, _, self.is_expectation = TRAINED[name]
         self._own = None
         self._by_structures = OTHER_ARGMAXES.get(argmax)
         self._oracle = structure.oracle
@@ -258,11 +338,11 @@ class Inference:
 
 def check_loss(structure, name, cost=None):
     """Raise ValueError for a loss that a structure or a graph does not have; its cost is None, or any other."""
-    if LOSSES[name].argmax == "gibbs":
+    if TRAINED[name].argmax == "gibbs":
         marginal_oracle_of(structure, f"loss={name!r}")
     if cost is not None and not structure.labelled:
         raise ValueError(f"cost is for structures made of labels, which {structure!r} is not; leave it at None")
-    if cost is not None and not LOSSES[name].margin:
+    if cost is not None and not TRAINED[name].margin:
         raise ValueError(f"loss={name!r} takes no cost; use one with a margin, such as 'margin_sparsemap'")
 
 
@@ -286,7 +366,7 @@ def loss_form(structure, name, temperature, cost, n_labels=None):
         if not np.isfinite(matrix).all() or (matrix < 0).any() or np.diagonal(matrix).any():
             raise ValueError("cost must be finite, not negative, and 0 on the diagonal")
         flat = matrix.ravel()
-    recipe = LOSSES[name]
+    recipe = TRAINED[name]
     # If all structures have the same size, each wrong part implies a missing one, so only wrong parts are counted.
     # Otherwise, and if parts can repeat, missing parts count, too. `_layers/losses.py` has the same rule.
     missing = recipe.margin and cost is None and (structure.repeats or not structure.fixed_size)

@@ -1,6 +1,6 @@
 """The loss of one sample with its gradient, for public calls and training kernels.
 
-Used by `_training` and `_fenchel_young.py`.
+Used by `_training`, `_expected_cost.py` and `_fenchel_young.py`.
 """
 
 from collections import namedtuple
@@ -144,7 +144,7 @@ def _count_visit(memory, i, n_slots):
 
 
 @kernel
-def _divided(values, number):
+def divided(values, number):
     """Return the values divided by a number."""
     quotients = np.empty(values.shape[0])
     for i in range(values.shape[0]):
@@ -153,7 +153,7 @@ def _divided(values, number):
 
 
 @kernel
-def _add_cost(scores, gold_slots, cost, missing, repeats):
+def add_cost(scores, gold_slots, cost, missing, repeats):
     """Add the cost of each part to its score.
 
     An empty structure costs `missing` times the number of gold parts, a constant that is not in the scores. So each
@@ -207,12 +207,12 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
     n_slots, n_additional = target.sizes[0], target.sizes[1]
     scores, additional = target.scores, target.additional
     if form.temperature != 1.0:
-        scores = _divided(scores, form.temperature)
-        additional = _divided(additional, form.temperature)
+        scores = divided(scores, form.temperature)
+        additional = divided(additional, form.temperature)
     gold_score = score(scores, additional, target.gold_slots, target.gold_additional)
     if form.margin != 0.0:
-        scores = _divided(scores, 1.0)
-        _add_cost(scores, target.gold_slots, form.cost, form.missing, parts_repeat(target.sizes))
+        scores = divided(scores, 1.0)
+        add_cost(scores, target.gold_slots, form.cost, form.missing, parts_repeat(target.sizes))
     remembers = i >= 0 and memory.capacity > 0
     first, first_additional = memory.slot_start[i], memory.additional_start[i]
     n_warm, first_weight = (max(memory.counts[i], 0), i * memory.capacity) if remembers else (0, 0)
@@ -271,7 +271,7 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
     for part in target.gold_additional:
         if part >= 0:
             additional_residual[part] -= target.weight
-    # The constant that `_add_cost` omits: the cost of missing all gold parts. With it, the cost of gold is zero.
+    # The constant that `add_cost` omits: the cost of missing all gold parts. With it, the cost of gold is zero.
     loss = objective + (0.5 * form.quadratic + form.missing) * n_gold - gold_score
     # Rounding can make the loss of a fitted sample negative; NaN stays NaN.
     return form.temperature * (loss if not loss < 0.0 else 0.0), form.temperature * gap
@@ -281,6 +281,20 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
 def is_inexact(loss, gap):
     """Tell whether inference ended too far from the optimum for an accurate loss."""
     return gap > _INEXACT * (1.0 + abs(loss))
+
+
+@kernel
+def target_of(problems, gold, i):
+    """Return the `Target` of problem `i`, with a weight of 1."""
+    return Target(
+        problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
+        problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
+        problems.dims[i],
+        problems.sizes[i],
+        gold.slots[gold.slot_ptr[i] : gold.slot_ptr[i + 1]],
+        gold.additional[gold.additional_ptr[i] : gold.additional_ptr[i + 1]],
+        1.0,
+    )
 
 
 @entry(
@@ -305,15 +319,7 @@ def losses_of_range(oracle, solvers, form, problems, gold, tol, memory, start, s
         offset += problems.additional_stop[i] - problems.additional_start[i]
     for i in range(start, stop):
         first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
-        target = Target(
-            problems.scores[first:last],
-            problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
-            problems.dims[i],
-            problems.sizes[i],
-            gold.slots[gold.slot_ptr[i] : gold.slot_ptr[i + 1]],
-            gold.additional[gold.additional_ptr[i] : gold.additional_ptr[i + 1]],
-            1.0,
-        )
+        target = target_of(problems, gold, i)
         n_additional = target.additional.shape[0]
         additional_residual = out.additional_residuals[offset : offset + n_additional]
         # The range may be computed again.

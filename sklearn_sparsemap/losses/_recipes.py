@@ -1,12 +1,13 @@
-"""Fenchel-Young losses by name, and their common formula.
+"""Losses of structures by name, and the common formula of the Fenchel-Young losses.
 
-Used by `_layers`, `torch`, `_decisions.py`, `_fenchel_young.py` and `_graphs.py`.
+Used by `_layers`, `_training`, `estimators`, `torch`, `_decisions.py`, `_fenchel_young.py` and `_graphs.py`.
 """
 
 from collections import namedtuple
 
-# A loss: its regularised argmax, and whether the regulariser contains the cost of wrong structures.
-Recipe = namedtuple("Recipe", ["argmax", "margin"])
+# A loss: its regularised argmax, whether it depends on the cost of wrong structures, and whether it is the expected
+# cost, which is no Fenchel-Young loss. The argmax is then the distribution of the expectation.
+Recipe = namedtuple("Recipe", ["argmax", "margin", "expected"], defaults=[False])
 
 
 def fenchel_young(recipe, values, squares, missing, gold_scores):
@@ -36,3 +37,5 @@ LOSSES = {
     "crf": Recipe("gibbs", False),
     "margin_crf": Recipe("gibbs", True),
 }
+# All losses with which estimators learn structures.
+TRAINED = {**LOSSES, "expected_cost": Recipe("gibbs", True, True)}

@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 
 from .._core.ragged import RaggedArray
-from .._core.tables import by_samples, column_names
+from .._core.tables import by_samples, column_names, refuse_iterator
 from .._core.validation import check_not_ignored, check_not_masked, check_sample_weight, plain_list
 
 
@@ -79,6 +79,7 @@ def flatten(y, name):
         return y.values.tolist(), y.lengths
     refuse_table(y, name)
     if isinstance(y, str) or not isinstance(y, Sized):
+        refuse_iterator(y, name)
         raise ValueError(f"{name} must be a sequence of label sequences; got {y!r}")
     check_not_masked(y, name)
     samples = y.to_pylist() if hasattr(y, "to_pylist") else list(y)

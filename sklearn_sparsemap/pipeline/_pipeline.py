@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial, update_wrapper
-from types import MethodType
 from typing import TYPE_CHECKING
 
 from sklearn.base import clone
@@ -12,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.annotations import Any, NDArray, Self
+from .._core.available import available_if
 from .._core.doc_link import DocLinkMixin
 from .._core.export import ArraysMixin
 from .._core.pickles import PickleMixin
@@ -25,34 +24,6 @@ if TYPE_CHECKING:
     from ..spans import Span
 else:
     from sklearn.pipeline import Pipeline
-
-
-class _AvailableIf:
-    """A method that exists if a check raises no AttributeError.
-
-    The message of scikit-learn's `available_if` does not have the reason.
-
-    Parameters
-    ----------
-    method : function
-    check : callable
-        Takes the object.
-    """
-
-    def __init__(self, method, check):
-        self._method, self._check = method, check
-        update_wrapper(self, method)
-
-    def __get__(self, owner, cls=None):
-        if owner is None:
-            return self._method
-        self._check(owner)
-        return MethodType(self._method, owner)
-
-
-def _available_if(check):
-    """Return a decorator of methods that exist under a condition; see `_AvailableIf`."""
-    return partial(_AvailableIf, check=check)
 
 
 def _last_has(name):
@@ -83,7 +54,7 @@ def _handed_through(name, what):
     result
         As returned by the last step.
     """
-    return _available_if(_last_has(name))(method)
+    return available_if(_last_has(name))(method)
 
 
 def _checked_by_the_last_step(name, what):
@@ -118,7 +89,7 @@ def _checked_by_the_last_step(name, what):
     result
         As returned by the last step.
     """
-    return _available_if(_last_has(name))(method)
+    return available_if(_last_has(name))(method)
 
 
 class StructuredPipeline(ArraysMixin, DocLinkMixin, PickleMixin, Pipeline):
@@ -189,7 +160,7 @@ class StructuredPipeline(ArraysMixin, DocLinkMixin, PickleMixin, Pipeline):
                     "a first part of the data"
                 )
 
-    @_available_if(_can_partial_fit)
+    @available_if(_can_partial_fit)
     def partial_fit(self, X: Any, y: Any, **params: Any) -> Self:
         """Learn from a mini-batch.
 

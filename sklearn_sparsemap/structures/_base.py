@@ -17,6 +17,7 @@ from .._core.annotations import Any, Mapping, NDArray, Sequence
 from .._core.keys import HasContent, as_key
 from .._core.validation import check_not_masked
 from .._numerics.derivations import best_derivations
+from .._numerics.inside_outside import draw_derivations
 from .._numerics.partition import best_by_partition
 
 # Parameters of the functions and losses that take additional scores as keywords, which these cannot be named.
@@ -89,11 +90,14 @@ class InEstimators:
     trains_on_pool : bool
         Whether `DecisionFocusedRegressor` trains over the solutions found so far, because a call of the oracle takes
         long.
+    of_rows : Structure or None
+        The structure in place of this one if samples have several rows of features.
     """
 
     row_outputs: int | None = None
     predicts_arrays: bool = False
     trains_on_pool: bool = False
+    of_rows: Any = None
 
     # A method ``bound_message(structure, predicted)``, which returns a warning about predicted structures that a limit
     # bounds, or None; if there is none, nothing is asked. See `Segmentation`.
@@ -141,6 +145,9 @@ class Structure(HasContent):
         partition of the structures and calls of the oracle.
     marginal_oracle : compiled function or None
         The marginal oracle, or None.
+    sums_for_entering : bool
+        Whether `entering` can read the `work` of the marginal oracle, without the expectations at its beginning, with
+        log-sums in place of the best scores. Samples are then drawn from it.
     no_marginals : str
         The reason why there is no marginal oracle.
     polytope_solver : PolytopeSolver or None
@@ -218,6 +225,7 @@ class Structure(HasContent):
     oracle = None
     entering = None
     marginal_oracle = None
+    sums_for_entering = False
     no_marginals = "it has no marginal oracle"
     polytope_solver = None
     tensor_solver = None
@@ -332,8 +340,22 @@ class Structure(HasContent):
         return np.concatenate([by_dims[dims.tobytes()] for dims in problems.dims])
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
-        """Draw `n` structures of a batch of one from the Gibbs distribution; None to use the marginal oracle."""
-        return None
+        """Draw `n` structures of a batch of one from the Gibbs distribution; None to draw them part by part."""
+        if not self.sums_for_entering:
+            return None
+        slots = np.empty((n, int(sample.sizes[0])), np.int32)
+        problem = self.entering, sample.scores, sample.additional, sample.dims
+        draw_derivations(*problem, self._log_sums(sample), rng.randint(1, 2**63, dtype=np.uint64), slots)
+        if self.decodes_stacks:
+            return list(self.decode(slots, sample.dims))
+        return [self.decode(own, sample.dims) for own in slots]
+
+    def _log_sums(self, sample):
+        """Return the table that `entering` reads, with log-sums."""
+        none = np.zeros(0, np.int32)
+        work = np.empty(int(sample.sizes[3]))
+        self.marginal_oracle(sample.scores, sample.additional, sample.dims, work, none, none)
+        return work[sample.n_parts + len(sample.additional) :]
 
     def span_reader(self, labels: Sequence[Any] | None, scheme: str | None) -> Any:
         """Return the reader of the spans of structures, `_core/spans.py`; raise ValueError if they have none.
@@ -432,7 +454,7 @@ class Structure(HasContent):
 
         Returns
         -------
-        dims : tuple of int
+        dims : tuple of int, or int64 array
         sizes : tuple of int
             `sizes`, `marginal_work`, and 1 if `repeats`.
 
@@ -442,8 +464,13 @@ class Structure(HasContent):
             If scores cannot have this shape, or if `dims` is invalid because a user has edited attributes.
         """
         dims = self.dims(shape, given)
-        # The check by the abstract class takes ten times as long, and a path has thousands of dims.
-        if not all([(type(d) is int or isinstance(d, Integral)) and d >= 0 for d in dims]):
+        if isinstance(dims, np.ndarray):
+            # A grammar has thousands of dims.
+            are_sizes = dims.dtype == np.int64 and dims.min(initial=0) >= 0
+        else:
+            # The check by the abstract class takes ten times as long.
+            are_sizes = all([(type(d) is int or isinstance(d, Integral)) and d >= 0 for d in dims])
+        if not are_sizes:
             raise ValueError(
                 f"the sizes of {self!r} must be non-negative ints; got {tuple(dims)}. Make a new structure instead of "
                 "editing one"

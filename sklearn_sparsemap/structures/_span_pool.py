@@ -16,8 +16,8 @@ _FIRST_ROOM = 64
 
 @kernel
 def new_pool():
-    """Return an empty pool: rows of spans and their probabilities."""
-    return np.empty((_FIRST_ROOM, 5), np.int64), new_floats(np.int64(_FIRST_ROOM))
+    """Return an empty pool: rows of spans, one after the other, and their probabilities."""
+    return np.empty(5 * _FIRST_ROOM, np.int64), new_floats(np.int64(_FIRST_ROOM))
 
 
 @kernel
@@ -26,20 +26,25 @@ def put(pool, n, sample, start, last, kind, is_wanted, chance):
     rows, chances = pool
     room = chances.shape[0]
     if n == room:
-        more = np.empty((2 * room, 5), np.int64)
-        for i in range(room):
-            copy_into(more[i], rows[i])
+        more = np.empty(10 * room, np.int64)
+        copy_into(more, rows)
         larger = new_floats(2 * room)
         copy_into(larger, chances)
         rows, chances = more, larger
-    row = rows[n]
-    row[0] = sample
-    row[1] = start
-    row[2] = last
-    row[3] = kind
-    row[4] = is_wanted
+    at = 5 * n
+    rows[at] = sample
+    rows[at + 1] = start
+    rows[at + 2] = last
+    rows[at + 3] = kind
+    rows[at + 4] = is_wanted
     chances[n] = chance
     return rows, chances
+
+
+@kernel
+def listed(pool, n):
+    """Return the rows of the first n spans of a pool, and their probabilities."""
+    return pool[0][: 5 * n].reshape((n, 5)), pool[1][:n]
 
 
 def collect(function, problems, n_jobs):

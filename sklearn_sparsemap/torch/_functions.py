@@ -21,7 +21,10 @@ def _signed(function):
 
 
 class _Multiply(torch.autograd.Function):
-    """Products with the Jacobian: linear in the directions, and piecewise constant in the other arguments."""
+    """Products with the Jacobian: linear in the directions, and piecewise constant in the other arguments.
+
+    Those of Gibbs marginals are not, and refuse derivatives in the others.
+    """
 
     generate_vmap_rule = True
 
@@ -39,11 +42,13 @@ class _Multiply(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, unary, extra):
+        _ops.refuse_curvature(ctx.handle, any(ctx.needs_input_grad[:2]))
         return None, None, None, None, *_Multiply.apply(*ctx.saved_tensors, unary, extra, ctx.handle), None
 
     @staticmethod
     def jvp(ctx, scores, additional, rows, keys, unary, extra, handle):
         batch = ctx.saved_tensors
+        _ops.refuse_curvature(ctx.handle, scores is not None or additional is not None)
         return _Multiply.apply(*batch, *_ops.zeros_for_none(unary, extra, *batch[:2]), ctx.handle)
 
 

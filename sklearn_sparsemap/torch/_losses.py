@@ -1,4 +1,4 @@
-"""`FenchelYoungLoss` as a module: losses between scores and gold structures.
+"""`FenchelYoungLoss` and `ExpectedCost` as modules: losses between scores and gold structures.
 
 Used by `_decisions.py`.
 """
@@ -16,7 +16,7 @@ from .._layers.losses import loss_operator
 from .._layers.register import operator_of, register
 from .._layers.samples import best_of_samples
 from ..factors import FactorGraph
-from ..losses._recipes import LOSSES, fenchel_young
+from ..losses._recipes import LOSSES, TRAINED, fenchel_young
 from ..structures import Structure
 from ._calls import constant, prepare
 from ._functions import solver
@@ -28,9 +28,11 @@ from ._weights import nest
 class BatchLoss(nn.Module):
     """Base of the losses of padded batches: their options, and the loss of each sample given its gold structure."""
 
+    _accepted = LOSSES
+
     def __init__(self, structure, loss, temperature, reduction, *, cost=None, max_iter, n_jobs, tol):
         super().__init__()
-        check_choice("loss", loss, LOSSES)
+        check_choice("loss", loss, self._accepted)
         check_choice("reduction", reduction, ("mean", "sum", "none"))
         check_options(temperature, tol, max_iter, n_jobs)
         self.structure, self.loss, self.temperature, self.reduction = structure, loss, temperature, reduction
@@ -86,59 +88,8 @@ class BatchLoss(nn.Module):
         return f"{self.structure!r}, loss={self.loss!r}, temperature={self.temperature}, reduction={self.reduction!r}"
 
 
-class FenchelYoungLoss(BatchLoss):
-    """A loss between scores and true structures of a padded batch; see `sklearn_sparsemap.losses.FenchelYoungLoss`.
-
-    The gradient of SparseMAP losses is differentiable once more. Inference is that of `sparsemap`, and runs in the
-    forward pass only.
-
-    Parameters
-    ----------
-    structure : Structure, FactorGraph, or callable
-        A function makes a graph from the shape of a sample, as in `lp_sparsemap`.
-    loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
-        The last two are for structures only.
-    temperature : float, or Tensor with one number, default=1.0
-        Factor of the regulariser and of the cost. A `torch.nn.Parameter` is learned.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        Over the samples. The mean over an empty batch is NaN, as in PyTorch.
-    cost : array-like of shape (n_labels, n_labels), default=None
-        Costs for structures of labels, in losses with a margin.
-    max_iter : int, default=None
-        None is exact; see `sparsemap`.
-    n_jobs : int, default=None
-        Number of threads over the samples.
-    tol : float, default=1e-9
-        Duality gap.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sklearn_sparsemap.structures import LinearChain
-    >>> from sklearn_sparsemap.torch import FenchelYoungLoss
-    >>> scores = torch.tensor([[[1.0, 0.5], [0.0, 0.0]], [[1.0, 2.0], [9.0, 9.0]]], requires_grad=True)
-    >>> loss = FenchelYoungLoss(LinearChain(), reduction="none")
-    >>> values = loss(scores, torch.tensor([[0, 1], [0, 0]]), lengths=torch.tensor([2, 1]))
-    >>> values.tolist()
-    [0.3125, 1.0]
-    >>> values.sum().backward()
-    >>> scores.grad[1].tolist()
-    [[-1.0, 1.0], [0.0, 0.0]]
-    """
-
-    def __init__(
-        self,
-        structure: Structure | FactorGraph | Callable[[tuple[int, ...]], FactorGraph],
-        loss: str = "sparsemap",
-        temperature: float | Tensor = 1.0,
-        reduction: str = "mean",
-        *,
-        cost: Any = None,
-        max_iter: int | None = None,
-        n_jobs: int | None = None,
-        tol: float = 1e-9,
-    ) -> None:
-        super().__init__(structure, loss, temperature, reduction, cost=cost, max_iter=max_iter, n_jobs=n_jobs, tol=tol)
+class StructureLoss(BatchLoss):
+    """Base of the losses between scores and gold structures: the loss of a batch, and its predictions."""
 
     def forward(self, scores: Any, y: Any, lengths: Any = None, *, mask: Any = None, **additional: Any) -> Tensor:
         """Return the loss.
@@ -212,9 +163,119 @@ class FenchelYoungLoss(BatchLoss):
         """
         _, (values, joined, rows), form = self._prepare(scores, lengths, mask, additional)
         own = operator_of(self.structure, form.extra, argmax="map", n_jobs=self.n_jobs)
-        cost = 0.5 if LOSSES[self.loss].argmax == "sparsemap" else 0.0
+        cost = 0.5 if TRAINED[self.loss].argmax == "sparsemap" else 0.0
         batch = as_numpy(values), shared_as_numpy(joined), rows.cpu().numpy()
         return nest(best_of_samples(own, *batch, form.lead, cost), form.lead)
+
+
+class FenchelYoungLoss(StructureLoss):
+    """A loss between scores and true structures of a padded batch; see `sklearn_sparsemap.losses.FenchelYoungLoss`.
+
+    The gradient of SparseMAP losses is differentiable once more. Inference is that of `sparsemap`, and runs in the
+    forward pass only.
+
+    Parameters
+    ----------
+    structure : Structure, FactorGraph, or callable
+        A function makes a graph from the shape of a sample, as in `lp_sparsemap`.
+    loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
+        The last two are for structures only.
+    temperature : float, or Tensor with one number, default=1.0
+        Factor of the regulariser and of the cost. A `torch.nn.Parameter` is learned.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        Over the samples. The mean over an empty batch is NaN, as in PyTorch.
+    cost : array-like of shape (n_labels, n_labels), default=None
+        Costs for structures of labels, in losses with a margin.
+    max_iter : int, default=None
+        None is exact; see `sparsemap`.
+    n_jobs : int, default=None
+        Number of threads over the samples.
+    tol : float, default=1e-9
+        Duality gap.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_sparsemap.structures import LinearChain
+    >>> from sklearn_sparsemap.torch import FenchelYoungLoss
+    >>> scores = torch.tensor([[[1.0, 0.5], [0.0, 0.0]], [[1.0, 2.0], [9.0, 9.0]]], requires_grad=True)
+    >>> loss = FenchelYoungLoss(LinearChain(), reduction="none")
+    >>> values = loss(scores, torch.tensor([[0, 1], [0, 0]]), lengths=torch.tensor([2, 1]))
+    >>> values.tolist()
+    [0.3125, 1.0]
+    >>> values.sum().backward()
+    >>> scores.grad[1].tolist()
+    [[-1.0, 1.0], [0.0, 0.0]]
+    """
+
+    def __init__(
+        self,
+        structure: Structure | FactorGraph | Callable[[tuple[int, ...]], FactorGraph],
+        loss: str = "sparsemap",
+        temperature: float | Tensor = 1.0,
+        reduction: str = "mean",
+        *,
+        cost: Any = None,
+        max_iter: int | None = None,
+        n_jobs: int | None = None,
+        tol: float = 1e-9,
+    ) -> None:
+        super().__init__(structure, loss, temperature, reduction, cost=cost, max_iter=max_iter, n_jobs=n_jobs, tol=tol)
+
+
+class ExpectedCost(StructureLoss):
+    """The expected cost of structures of a padded batch; see `sklearn_sparsemap.losses.ExpectedCost`.
+
+    It is smooth but not convex: train with ``FenchelYoungLoss(structure, "crf")`` first. It is not differentiable more
+    than once.
+
+    Parameters
+    ----------
+    structure : Structure
+        It needs Gibbs marginals.
+    temperature : float, or Tensor with one number, default=1.0
+        Divides the scores. A `torch.nn.Parameter` is learned.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        Over the samples. The mean over an empty batch is NaN, as in PyTorch.
+    cost : array-like of shape (n_labels, n_labels), default=None
+        Costs for structures of labels.
+    n_jobs : int, default=None
+        Number of threads over the samples.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_sparsemap.structures import LinearChain
+    >>> from sklearn_sparsemap.torch import ExpectedCost
+    >>> scores = torch.tensor([[[2.0, 0.0], [0.0, 0.0]]], requires_grad=True)
+    >>> loss = ExpectedCost(LinearChain())(scores, torch.tensor([[0, 1]]))
+    >>> round(loss.item(), 3)
+    0.619
+    >>> loss.backward()
+    >>> [[round(g, 3) for g in row] for row in scores.grad[0].tolist()]
+    [[-0.105, 0.105], [0.25, -0.25]]
+    """
+
+    _accepted = TRAINED
+
+    def __init__(
+        self,
+        structure: Structure,
+        temperature: float | Tensor = 1.0,
+        reduction: str = "mean",
+        *,
+        cost: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        options = {"max_iter": None, "n_jobs": n_jobs, "tol": 1e-9}
+        super().__init__(structure, "expected_cost", temperature, reduction, cost=cost, **options)
+
+    def _losses(self, scores, additional, rows, gold, handle, lead):
+        marginals = solver()(scores, additional, rows, lead, handle)[0]
+        costs = (marginals * gold.cost.reshape(scores.shape)).flatten(1).sum(1)
+        losses = costs + gold.missing * gold.parts.flatten(1).sum(1)
+        # Rounding can make the cost of a certain structure negative.
+        return losses + (losses.clamp(min=0.0) - losses).detach()
 
 
 def _handle_of_loss(structure, loss, extra, tol, max_iter, n_jobs):

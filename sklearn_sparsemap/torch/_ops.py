@@ -251,7 +251,20 @@ def _keep_batch(ctx, inputs, output):
     ctx.save_for_backward(*batch)
 
 
+def refuse_curvature(handle, depends):
+    """Raise NotImplementedError if a product depends on the scores by more than the faces of solutions.
+
+    The Jacobian of Gibbs marginals is no piecewise constant function, as that of SparseMAP is.
+    """
+    if depends and getattr(operator(handle), "argmax", None) == "gibbs":
+        raise NotImplementedError(
+            "Gibbs marginals can be differentiated once here: crf losses have a second derivative and no third, the "
+            "expected cost has no second one"
+        )
+
+
 def _multiply_backward(ctx, unary, extra):
+    refuse_curvature(ctx.handle, any(ctx.needs_input_grad[:2]))
     return None, None, None, None, *multiply(*ctx.saved_tensors, unary, extra, ctx.handle), None
 
 

@@ -433,6 +433,20 @@ def test_the_tasks_of_compile_cover_all_code():
     assert rooms == {room for its in found.values() for room in its}
 
 
+@pytest.mark.parametrize("n_processes", [1, 2, 16])
+def test_functions_of_a_module_are_compiled_by_one_process(n_processes):
+    """The kernels that they have in common are then compiled once."""
+    rng = np.random.default_rng(0)
+    seconds = {(f"room{k % 7}", f"function{k}"): float(rng.exponential()) for k in rng.permutation(60)}
+    pieces = _compile_ahead._pieces(seconds, n_processes)
+    assert sorted(name for piece in pieces for name in piece) == sorted(seconds)
+    lengths = [sum(seconds[name] for name in piece) for piece in pieces]
+    assert lengths == sorted(lengths, reverse=True) and len(pieces) >= n_processes
+    assert lengths[0] <= max(2.0 * sum(seconds.values()) / (3 * n_processes), max(seconds.values()))
+    rooms = [room for piece in pieces for room in {room for room, _ in piece}]
+    assert len(rooms) < 7 + len(pieces)
+
+
 def test_a_first_use_that_takes_long_says_so_once_for_each_part(monkeypatch, caplog):
     monkeypatch.setattr(jit, "_PATIENCE", 0.01)
     monkeypatch.setattr(jit._Patience, "said", set())

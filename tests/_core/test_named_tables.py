@@ -81,7 +81,7 @@ ARGUMENTS = {
     """,
     "positional, because it is an array of the library's own format": """
         additional_slots arrays batch dense dims distinct_additional expected extra flat given group_atoms group_indptr
-        indices indptr log_partition of_atoms parts problem problems shape shapes slot_ptr slots solution states totals
+        indices indptr log_partition of_atoms problem problems shape shapes slot_ptr slots solution states totals
         unary work changes directions lengths arcs grandparents siblings progress attributes
         recency thresholds wanted
     """,
@@ -91,7 +91,7 @@ ARGUMENTS = {
     """,
     "no table: an object, function, number or word": """
         a b again answered args ax client conformal cv decode derived_fields encode entries estimator explanation
-        featured first fitted_estimator graph held_out_loss hierarchy kwargs learner limit map_oracle max_iter
+        featured first fitted_estimator graph held_out_loss hierarchy kwargs limit map_oracle max_iter
         memory model more n n_additional n_jobs n_parts name nested node norms options parameters params per_sample
         pos_label random_state result results rival rng score_difference scoring second steps structure table
         tol transformer transformers validate variables vectors warm_start what zero_division parts_of quantity
@@ -439,7 +439,7 @@ def sets():
     X = rng.normal(size=(90, 4))
     Z = (X[:, :3] + 0.4 * rng.normal(size=(90, 3)) > [0.0, 0.5, 1.0]).astype(int)
     Y = pd.DataFrame(Z, columns=list("abc"))
-    return X, Y, MultilabelLPSparseMAP(loss="logistic", alpha=0.01).fit(X, Y)
+    return X, Y, MultilabelLPSparseMAP(score_model="linear", loss="logistic", alpha=0.01).fit(X, Y)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -467,7 +467,7 @@ def test_all_calls_read_each_type_of_columns(sets, kind):
     assert propensity_scored_precision_at_k(own, columns, 1, rare) == pytest.approx(
         propensity_scored_precision_at_k(Y.to_numpy(), probabilities, 1, rare[["a", "b", "c"]].to_numpy())
     )
-    cheap = MultilabelLPSparseMAP(loss="logistic", alpha=0.01, max_iter=5)
+    cheap = MultilabelLPSparseMAP(score_model="linear", loss="logistic", alpha=0.01, max_iter=5)
     for scoring in (None, example_f1_scorer):
         scores = [cross_val_score(cheap, X, y, cv=KFold(3), scoring=scoring) for y in (own, Y[["c", "a", "b"]])]
         np.testing.assert_array_equal(*scores)

@@ -177,7 +177,6 @@ from sklearn_sparsemap.estimators._multilabel.decisions import (
     SET_GRID,
     ObservedLabelSets,
     Tuning,
-    best_threshold,
     expected_cuts,
     threshold_scores,
 )
@@ -195,9 +194,12 @@ from sklearn_sparsemap.estimators._learners.out_of_fold import (
     fit_out_of_fold,
 )
 
-# The strength of a penalty, alone: variances, the vertex of a parabola through losses, and the choice.
+# The strength of a penalty, alone: variances, the vertex of a parabola through losses, and the choice; and what counts
+# as a clear gain or decrease of held-out losses.
 from sklearn_sparsemap.estimators._strengths import (
     choose_strength,
+    is_clear_gain,
+    last_decrease,
     minimum_of_curve,
     nearest_to_usual,
     rows_per_column,

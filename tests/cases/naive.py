@@ -426,3 +426,25 @@ def loss_by_enumeration(M, theta, gold, name, temperature=1.0, cost=None):
         value = total[: len(w)][used] @ w[used] - 0.5 * u @ u
         omega_of_gold = 0.5 * M[:, gold] @ M[:, gold]
     return temperature * (value + omega_of_gold) - theta[gold], u - M[:, gold]
+
+
+def probabilities(theta):
+    """Return the Gibbs probability of each structure, given its total score."""
+    weights = np.exp(theta - theta.max())
+    return weights / weights.sum()
+
+
+def expected_cost(M, theta, cost, temperature=1.0):
+    """Return the expected cost of a structure, and its gradient in the unary scores, from the definition.
+
+    Parameters
+    ----------
+    M : array with one column a structure, its unary parts
+    theta : array
+        Total scores.
+    cost : array with one entry a structure
+    temperature : float
+    """
+    p = probabilities(theta / temperature)
+    mean = cost @ p
+    return mean, M @ (p * (cost - mean)) / temperature

@@ -35,7 +35,7 @@ NAMES = {
     """,
     "inference": """
         LPSparseMAPBatch LPSparseMAPResult MAPBatch MAPResult MarginalBatch MarginalResult SparseMAPBatch
-        SparseMAPResult lp_sparsemap map_inference marginal_inference n_best sparsemap
+        SparseMAPResult entropy lp_sparsemap map_inference marginal_inference n_best sparsemap
     """,
     "inspection": """
         Explanation explain feature_table label_table transition_table
@@ -44,7 +44,7 @@ NAMES = {
         lp_sparsemap map_inference sparsemap
     """,
     "losses": """
-        FenchelYoungLoss LOSSES PerturbedFenchelYoungLoss SPOPlusLoss
+        ExpectedCost FenchelYoungLoss LOSSES PerturbedFenchelYoungLoss SPOPlusLoss
     """,
     "metrics": """
         convert_spans example_f1_score example_f1_scorer flat_accuracy_score flat_accuracy_scorer
@@ -82,7 +82,7 @@ NAMES = {
         check_structure
     """,
     "torch": """
-        FenchelYoungLoss LPSparseMAP PerturbedFenchelYoungLoss SPOPlusLoss SelectedStructures SparseMAP lp_sparsemap
-        map_inference sparsemap
+        ExpectedCost FenchelYoungLoss LPSparseMAP PerturbedFenchelYoungLoss SPOPlusLoss SelectedStructures SparseMAP
+        lp_sparsemap map_inference sparsemap
     """,
 }

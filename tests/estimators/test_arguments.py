@@ -403,19 +403,19 @@ LASSO = {
     "loss": ["crf", "margin_sparsemap"],
     "cost": [],
     "groups": [[0, 1, 2, 3, 4, 5]],
-    "alpha": [0.05],
+    "alpha": [0.1],
     "l1_ratio": [0.5],
     "group_weights": ["uniform", [9.0, 1.0, 1.0]],
     "temperature": [0.5],
-    "tol": [1e-6],
+    "tol": [1e-4],
     "max_iter": [2],
     "fit_intercept": [False],
     "class_weight": ["balanced", {"a": 5.0}],
     "debias": [True, 0.5],
     "warm_start": [True],
 }
-LASSO_BASE = {"structure": "chain", "groups": GROUPS, "alpha": 0.02, "tol": 1e-3}
-CV_BASE = {"groups": GROUPS, "n_alphas": 4, "cv": 3, "tol": 1e-4}
+LASSO_BASE = {"structure": "chain", "groups": GROUPS, "alpha": 0.05, "tol": 1e-2}
+CV_BASE = {"groups": GROUPS, "n_alphas": 4, "cv": 3, "tol": 1e-2}
 LASSO_CV = {name: values for name, values in LASSO.items() if name not in ("alpha", "tol", "warm_start")} | {
     "n_alphas": [3], "eps": [0.5], "alphas": [[0.1, 0.01]], "cv": [2], "rule": ["one_se"],
     "scoring": [lambda model, X, y: -model.n_nonzero_coefs_],

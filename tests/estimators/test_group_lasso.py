@@ -88,10 +88,10 @@ def weights_of(model):
     return [model.coef_.T.copy(), model.intercept_.copy(), *(additional[name].copy() for name in NAMES if additional)]
 
 
-@pytest.mark.parametrize(("kind", "n_problems"), [("multiclass", 50), ("chain", 20), ("tree", 65), ("matching", 65)])
-def test_the_gap_bounds_the_distance_to_the_minimum_of_the_twin(kind, n_problems, to_tolerance):
+@pytest.mark.parametrize(("kind", "few"), [("multiclass", 15), ("chain", 6), ("tree", 20), ("matching", 20)])
+def test_the_gap_bounds_the_distance_to_the_minimum_of_the_twin(kind, few, to_tolerance, draws):
     n_compared = 0
-    for seed in range(n_problems):
+    for seed in range(draws(few)):
         # At kinks of chains, the bound of the smallest gaps takes minutes.
         model, naive = fit_both(kind, seed, **({"tol": 1e-5} if kind == "chain" else {}))
         assert model.dual_gap_ <= (1e-5 if kind == "chain" else 1e-6)
@@ -104,7 +104,7 @@ def test_the_gap_bounds_the_distance_to_the_minimum_of_the_twin(kind, n_problems
         _, value = naive.minimise(found, 2)
         assert value >= model.objective_ - model.dual_gap_ - 1e-10
         n_compared += 1
-    assert n_compared == n_problems
+    assert n_compared == draws(few)
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "chain", "tree", "matching"])

@@ -39,7 +39,7 @@ def model(data):
 def test_columns_in_another_order_are_put_in_order(data, model, order):
     X, Y = data
     assert model.score(X, Y[order]) == model.score(X, Y) == model.score(X, Y.to_numpy()) > 0.6
-    pipeline = make_pipeline(StandardScaler(), MultilabelLPSparseMAP(random_state=0)).fit(X, Y)
+    pipeline = make_pipeline(StandardScaler(), MultilabelLPSparseMAP(score_model="linear", random_state=0)).fit(X, Y)
     assert pipeline.score(X, Y[order]) == pipeline.score(X, Y)
     partly = Y.astype(float)
     partly.iloc[3, 1] = np.nan
@@ -59,7 +59,9 @@ def test_streams_and_partitions_are_put_in_order(data, order):
     X, Y = data
 
     def stream(second, **first):
-        model = MultilabelLPSparseMAP(random_state=0, threshold="auto").partial_fit(X[:60], Y[:60], **first)
+        model = MultilabelLPSparseMAP(score_model="linear", random_state=0, threshold="auto").partial_fit(
+            X[:60], Y[:60], **first
+        )
         return model.partial_fit(X[60:], second)
 
     wanted = stream(Y[60:]).predict_proba(X)
@@ -67,7 +69,9 @@ def test_streams_and_partitions_are_put_in_order(data, order):
     np.testing.assert_array_equal(stream(Y.to_numpy()[60:]).predict_proba(X), wanted)
 
     def partitions(second, **options):
-        model = MultilabelLPSparseMAP(random_state=0, shuffle=False, max_iter=3, tol=1e9, n_iter_no_change=1)
+        model = MultilabelLPSparseMAP(
+            score_model="linear", random_state=0, shuffle=False, max_iter=3, tol=1e9, n_iter_no_change=1
+        )
         return model.fit_partitions([(X[:60], Y[:60]), (X[60:], second)], **options)
 
     wanted = partitions(Y[60:], validation=(X, Y)).predict_proba(X)
@@ -80,16 +84,20 @@ def test_streams_and_partitions_are_put_in_order(data, order):
 @pytest.mark.parametrize("order", ORDERS)
 def test_classes_put_columns_in_order_and_do_not_rename(data, order):
     X, Y = data
-    model = MultilabelLPSparseMAP(random_state=0).fit(X, Y, classes=order)
+    model = MultilabelLPSparseMAP(score_model="linear", random_state=0).fit(X, Y, classes=order)
     assert model.classes_.tolist() == order
-    wanted = MultilabelLPSparseMAP(random_state=0).fit(X, Y[order])
+    wanted = MultilabelLPSparseMAP(score_model="linear", random_state=0).fit(X, Y[order])
     np.testing.assert_array_equal(model.predict_proba(X), wanted.predict_proba(X))
     assert model.score(X, Y) == model.score(X, Y[order].to_numpy()) > 0.6
     constraints = [Implies("jazz", "music")]
     closed = Y.assign(music=Y["music"] | Y["jazz"])
-    found = MultilabelLPSparseMAP(constraints=constraints, random_state=0).fit(X, closed, classes=order).predict(X)
+    found = (
+        MultilabelLPSparseMAP(score_model="linear", constraints=constraints, random_state=0)
+        .fit(X, closed, classes=order)
+        .predict(X)
+    )
     assert (found[:, order.index("jazz")] <= found[:, order.index("music")]).all()
-    stream = MultilabelLPSparseMAP(random_state=0).partial_fit(X, Y, classes=order)
+    stream = MultilabelLPSparseMAP(score_model="linear", random_state=0).partial_fit(X, Y, classes=order)
     assert stream.classes_.tolist() == order
     with pytest.raises(ValueError, match="classes differ from those of the first call"):
         stream.partial_fit(X, Y, classes=NAMES)
@@ -99,7 +107,7 @@ def test_unknown_columns_are_refused(data, model):
     X, Y = data
     renamed, fewer, more = Y.rename(columns={"jazz": "rock"}), Y[NAMES[:2]], Y.assign(rock=0)
     conformal = ConformalStructures(model).conformalize(X, Y)
-    stream = MultilabelLPSparseMAP(random_state=0).partial_fit(X, Y)
+    stream = MultilabelLPSparseMAP(score_model="linear", random_state=0).partial_fit(X, Y)
     calls = (
         model.score,
         stream.partial_fit,
@@ -145,12 +153,15 @@ def test_columns_without_names_are_taken_in_their_order(data, model):
     X, Y = data
     unnamed = pd.DataFrame(Y.to_numpy())
     assert model.score(X, unnamed) == model.score(X, Y)
-    assert MultilabelLPSparseMAP(random_state=0).fit(X, unnamed, classes=NAMES).classes_.tolist() == NAMES
-    plain = MultilabelLPSparseMAP(random_state=0).fit(X, Y.to_numpy())
+    assert (
+        MultilabelLPSparseMAP(score_model="linear", random_state=0).fit(X, unnamed, classes=NAMES).classes_.tolist()
+        == NAMES
+    )
+    plain = MultilabelLPSparseMAP(score_model="linear", random_state=0).fit(X, Y.to_numpy())
     assert plain.classes_.tolist() == [0, 1, 2]
     assert plain.score(X, Y) == plain.score(X, Y.to_numpy()) == plain.score(X, unnamed[[2, 0, 1]])
     hierarchy = Hierarchy.from_edges([("jazz", "music"), ("live", "music")])
-    found = MultilabelLPSparseMAP(constraints=hierarchy, random_state=0).fit(
+    found = MultilabelLPSparseMAP(score_model="linear", constraints=hierarchy, random_state=0).fit(
         X, pd.DataFrame(hierarchy.close(Y.to_numpy()))
     )
     assert found.classes_.tolist() == hierarchy.labels
@@ -160,7 +171,7 @@ def test_names_of_several_types(data):
     X, Y = data
     for names in (["a", 1, 2.5], [("a", 1), ("a", 2), ("b", 1)], ["a\0", "a", "b"], [3, 1, 2]):
         table = Y.set_axis(pd.Index(names, tupleize_cols=False), axis=1)
-        model = MultilabelLPSparseMAP(random_state=0).fit(X, table)
+        model = MultilabelLPSparseMAP(score_model="linear", random_state=0).fit(X, table)
         assert model.classes_.tolist() == names
         assert model.score(X, table[[names[k] for k in (2, 0, 1)]]) == model.score(X, table) > 0.6
 
@@ -175,19 +186,23 @@ def test_missing_entries_of_every_type_are_unknown(data, model, kind):
     values[[5, 7, 7], [1, 0, 2]] = np.nan
     table = pd.DataFrame(values, columns=NAMES).astype(kind)
     assert table.isna().to_numpy().sum() == 3
-    wanted = MultilabelLPSparseMAP(random_state=0).fit(X, values)
-    found = MultilabelLPSparseMAP(random_state=0).fit(X, table)
+    wanted = MultilabelLPSparseMAP(score_model="linear", random_state=0).fit(X, values)
+    found = MultilabelLPSparseMAP(score_model="linear", random_state=0).fit(X, table)
     assert found.classes_.tolist() == NAMES
     np.testing.assert_array_equal(found.predict_proba(X), wanted.predict_proba(X))
     assert found.score(X, table[ORDERS[0]]) == wanted.score(X, values)
     objects = [[pd.NA if np.isnan(entry) else int(entry) for entry in row] for row in values.tolist()]
     nones = [[None if np.isnan(entry) else bool(entry) for entry in row] for row in values.tolist()]
     for own in (objects, nones, np.array(objects, object)):
-        found = MultilabelLPSparseMAP(random_state=0).fit(X, own)
+        found = MultilabelLPSparseMAP(score_model="linear", random_state=0).fit(X, own)
         np.testing.assert_array_equal(found.predict_proba(X), wanted.predict_proba(X))
-    stream, same = (MultilabelLPSparseMAP(random_state=0).partial_fit(X, own) for own in (table, values))
+    stream, same = (
+        MultilabelLPSparseMAP(score_model="linear", random_state=0).partial_fit(X, own) for own in (table, values)
+    )
     np.testing.assert_array_equal(stream.predict_proba(X), same.predict_proba(X))
-    assert len(cross_val_score(MultilabelLPSparseMAP(random_state=0), X, values, cv=KFold(3))) == 3
+    assert (
+        len(cross_val_score(MultilabelLPSparseMAP(score_model="linear", random_state=0), X, values, cv=KFold(3))) == 3
+    )
     with pytest.raises(ValueError, match=r"y\[5\] has unknown labels .*; leave the sample out"):
         ConformalStructures(model).conformalize(X, table)
 
@@ -236,14 +251,14 @@ FORMS = ["sets", "frozen sets", "lists", "lists with repeats", "object array of 
 @pytest.fixture(scope="module")
 def reference(data):
     X, Y = data
-    return MultilabelLPSparseMAP(random_state=0).fit(X, Y[sorted(NAMES)])
+    return MultilabelLPSparseMAP(score_model="linear", random_state=0).fit(X, Y[sorted(NAMES)])
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_collections_of_names_equal_indicators(data, reference, form):
     X, Y = data
     y = collections_of(Y)[form]
-    model = MultilabelLPSparseMAP(random_state=0).fit(X, y)
+    model = MultilabelLPSparseMAP(score_model="linear", random_state=0).fit(X, y)
     assert model.classes_.tolist() == sorted(NAMES)
     np.testing.assert_array_equal(model.predict_proba(X), reference.predict_proba(X))
     named = model.predict(X)
@@ -266,7 +281,9 @@ def test_collections_equal_those_of_multilabelbinarizer(data):
     names = np.array(["z", "a", "é", "ab", "B", "10", "9"])
     y = [set(names[rng.random(7) < 0.3].tolist()) for _ in X]
     binarizer = MultiLabelBinarizer().fit(y)
-    model, peer = (MultilabelLPSparseMAP(random_state=0).fit(X, own) for own in (y, binarizer.transform(y)))
+    model, peer = (
+        MultilabelLPSparseMAP(score_model="linear", random_state=0).fit(X, own) for own in (y, binarizer.transform(y))
+    )
     assert model.classes_.tolist() == binarizer.classes_.tolist()
     np.testing.assert_array_equal(model.predict_proba(X), peer.predict_proba(X))
     assert model.predict(X).tolist() == binarizer.inverse_transform(peer.predict(X))
@@ -278,7 +295,10 @@ def test_collections_in_tools_of_scikit_learn(data):
     X, Y = data
     y, lists = collections_of(Y)["sets"], collections_of(Y)["lists"]
     table = Y[sorted(NAMES)]
-    folds, model = KFold(3), make_pipeline(StandardScaler(), MultilabelLPSparseMAP(random_state=0))
+    folds, model = (
+        KFold(3),
+        make_pipeline(StandardScaler(), MultilabelLPSparseMAP(score_model="linear", random_state=0)),
+    )
     wanted = cross_val_score(model, X, table, cv=folds)
     np.testing.assert_array_equal(cross_val_score(model, X, y, cv=3), wanted)
     np.testing.assert_array_equal(cross_val_score(model, X, lists, cv=folds), wanted)
@@ -305,7 +325,7 @@ def test_collections_in_streams_and_partitions(data):
     y = collections_of(Y)["lists"]
 
     def stream(*parts, classes=NAMES):
-        model = MultilabelLPSparseMAP(random_state=0, threshold="auto")
+        model = MultilabelLPSparseMAP(score_model="linear", random_state=0, threshold="auto")
         for rows, own in zip((slice(60), slice(60, None)), parts):
             model.partial_fit(X[rows], own, classes=classes)
         return model
@@ -323,7 +343,9 @@ def test_collections_in_streams_and_partitions(data):
         model.partial_fit(X, y, classes=ORDERS[0])
 
     def partitions(*parts, **options):
-        model = MultilabelLPSparseMAP(random_state=0, shuffle=False, max_iter=3, tol=1e9, n_iter_no_change=1)
+        model = MultilabelLPSparseMAP(
+            score_model="linear", random_state=0, shuffle=False, max_iter=3, tol=1e9, n_iter_no_change=1
+        )
         return model.fit_partitions([(X[:60], parts[0]), (X[60:], parts[1])], **options)
 
     table = Y[sorted(NAMES)]
@@ -339,7 +361,7 @@ def test_collections_in_streams_and_partitions(data):
     assert model.classes_.tolist() == sorted(NAMES) and {*map(type, model.predict(X))} == {tuple}
     model = partitions(y[:60], y[60:], validation=(X, y))
     np.testing.assert_array_equal(model.predict_proba(X), wanted.predict_proba(X))
-    mixed = ParameterMixing(MultilabelLPSparseMAP(random_state=0), n_rounds=1, random_state=0)
+    mixed = ParameterMixing(MultilabelLPSparseMAP(score_model="linear", random_state=0), n_rounds=1, random_state=0)
     assert mixed.fit(X, y).predict(X).tolist() == mixed.fit(X, table).estimator_.predict(X, names=True).tolist()
 
 
@@ -353,7 +375,7 @@ def test_collections_with_constraints(data):
     assert model.strongest_edges(1)[0][:2] == ("jazz", "music")
     hierarchy = Hierarchy.from_edges([("jazz", "music"), ("bebop", "jazz"), ("live", "event")])
     leaves = [own - {"music"} for own in y]
-    model = MultilabelLPSparseMAP(constraints=hierarchy, random_state=0).fit(X, leaves)
+    model = MultilabelLPSparseMAP(score_model="linear", constraints=hierarchy, random_state=0).fit(X, leaves)
     assert model.classes_.tolist() == ["bebop", "event", "jazz", "live", "music"]
     named = model.predict(X)
     assert any("jazz" in own for own in named) and all("music" in own for own in named if "jazz" in own)
@@ -367,7 +389,7 @@ def test_collections_with_constraints(data):
         lambda model: model.fit(X, of_paths),
         lambda model: model.set_params(max_iter=2).fit_partitions([(X, of_paths)]),
     ):
-        model = fit(MultilabelLPSparseMAP(constraints=paths, random_state=0))
+        model = fit(MultilabelLPSparseMAP(score_model="linear", constraints=paths, random_state=0))
         assert model.classes_.tolist() == paths.labels
         assert all("music" in own for own in model.predict(X) if "music/jazz" in own)
 
@@ -375,7 +397,7 @@ def test_collections_with_constraints(data):
 def test_collections_in_conformal_sets_and_structures(data, reference):
     X, Y = data
     y = collections_of(Y)["lists"]
-    model = MultilabelLPSparseMAP(random_state=0).fit(X, y)
+    model = MultilabelLPSparseMAP(score_model="linear", random_state=0).fit(X, y)
     sets, wanted = (ConformalStructures(own).conformalize(X, own_y) for own, own_y in ((model, y), (reference, Y)))
     assert sets.threshold_ == wanted.threshold_
     np.testing.assert_array_equal(sets.covers(X, y), wanted.covers(X, Y))
@@ -392,21 +414,29 @@ def test_numbers_as_names(data):
     X, Y = data
     numbers = collections_of(Y, [5, 0, 1])
     for form in ("sets", "lists"):
-        model = MultilabelLPSparseMAP(random_state=0).fit(X, numbers[form])
+        model = MultilabelLPSparseMAP(score_model="linear", random_state=0).fit(X, numbers[form])
         assert model.classes_.tolist() == [0, 1, 5]
         assert model.predict(X).tolist() == [tuple(sorted(own)) for own in model.predict(X)]
         assert model.score(X, numbers["sets"]) == model.score(X, numbers["lists"])
         assert model.score(X[:2], [[5, 1], [0, 1]]) == model.score(X[:2], [{5, 1}, {0, 1}])
     # Lists of 0 and 1 are rows of an indicator matrix, and sets are not.
     rows, sets = [[0, 1], [1, 0]] * 30, [{0}, {1}] * 30
-    assert MultilabelLPSparseMAP(random_state=0).fit(X[:60], rows).predict(X).shape == (120, 2)
-    assert {*MultilabelLPSparseMAP(random_state=0).fit(X[:60], sets).predict(X)} <= {(), (0,), (1,), (0, 1)}
-    assert MultilabelLPSparseMAP().fit(X[:60], [[0, None], [1, 0]] * 30).predict(X).shape == (120, 2)
+    assert MultilabelLPSparseMAP(score_model="linear", random_state=0).fit(X[:60], rows).predict(X).shape == (120, 2)
+    assert {*MultilabelLPSparseMAP(score_model="linear", random_state=0).fit(X[:60], sets).predict(X)} <= {
+        (),
+        (0,),
+        (1,),
+        (0, 1),
+    }
+    assert MultilabelLPSparseMAP(score_model="linear").fit(X[:60], [[0, None], [1, 0]] * 30).predict(X).shape == (
+        120,
+        2,
+    )
 
 
 def test_wrong_collections_are_refused(data):
     X, _ = data
-    fitted = MultilabelLPSparseMAP().fit(X[:60], [{"a"}, {"b"}, {"a", "b"}] * 20)
+    fitted = MultilabelLPSparseMAP(score_model="linear").fit(X[:60], [{"a"}, {"b"}, {"a", "b"}] * 20)
     for y, message in (
         ([["a"], "b", ["c"]], r"y\[1\] is 'b', while other samples are collections of labels"),
         ([["a"], None, ["c"]], r"y\[1\] is None, while"),
@@ -428,7 +458,7 @@ def test_wrong_collections_are_refused(data):
             call(X[:3], [["a"], ["b", "c"], []])
     with pytest.raises(ValueError, match=r"y\[0\] has the label 'a', which is not among classes"):
         MultilabelLPSparseMAP().fit(X[:3], [["a"], ["b"], []], classes=["b", "c"])
-    single = MultilabelLPSparseMAP().fit(X[:60], ["a", "b", "c"] * 20)
+    single = MultilabelLPSparseMAP(score_model="linear").fit(X[:60], ["a", "b", "c"] * 20)
     with pytest.raises(ValueError, match="legacy multi-label"):
         single.partial_fit(X[:3], [{"a"}, {"b"}, {"c"}])
 
@@ -455,7 +485,7 @@ def test_displays_of_collections(data):
 
     X, Y = data
     y = collections_of(Y)["sets"]
-    model = make_pipeline(StandardScaler(), MultilabelLPSparseMAP(random_state=0)).fit(X, y)
+    model = make_pipeline(StandardScaler(), MultilabelLPSparseMAP(score_model="linear", random_state=0)).fit(X, y)
     shown = LabelCalibrationDisplay.from_estimator(model, X, y)
     wanted = LabelCalibrationDisplay.from_estimator(model, X, Y)
     of_sparse = LabelCalibrationDisplay.from_estimator(model, X, sparse.csr_array(Y[sorted(NAMES)].to_numpy()))
@@ -522,6 +552,6 @@ def test_wrong_known_labels_are_refused(data):
     ):
         with pytest.raises(ValueError, match=message):
             model.predict(X[:1], known=known)
-    single = MultilabelLPSparseMAP().fit(X[:60], ["a", "b"] * 30)
+    single = MultilabelLPSparseMAP(score_model="linear").fit(X[:60], ["a", "b"] * 30)
     with pytest.raises(ValueError, match="known is for label sets"):
         single.predict(X[:1], known=[{"a": True}])

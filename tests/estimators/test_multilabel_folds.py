@@ -63,11 +63,11 @@ def test_equal_rows_are_spread_over_the_folds(n_copies):
 
 @pytest.mark.parametrize("loss", ["sparsemap", "logistic"])
 def test_small_changes_of_the_input_change_probabilities_a_little(loss):
-    for seed in range(3):
+    for seed, score_model in enumerate(("auto", "linear", "linear")):
         X, Y = draw(seed, 150)
         order = np.random.default_rng(0).permutation(len(Y))
         for scaler in (StandardScaler(), MinMaxScaler()):
-            model = make_pipeline(scaler, MultilabelLPSparseMAP(loss=loss))
+            model = make_pipeline(scaler, MultilabelLPSparseMAP(loss=loss, score_model=score_model))
             wanted = model.fit(X, Y).predict_proba(X)
             assert np.abs(model.fit(X[order], Y[order]).predict_proba(X) - wanted).max() < 1e-4
             assert np.abs(model.fit(X * (1.0 + 1e-15), Y).predict_proba(X) - wanted).max() < 1e-4

@@ -532,7 +532,7 @@ def test_features_of_networks_and_of_single_labels_are_selected_too():
     expected = [sum(first[j, k] * last[k, c] for k in range(8) for c in range(2)) for j in range(6)]
     assert_allclose(model.feature_importances_, expected)
     assert not hasattr(model, "coef_")
-    with pytest.raises(AttributeError, match="coef_ is for linear scores, and this model has score_model_=Network"):
+    with pytest.raises(AttributeError, match="coef_ is for linear scores, and this model has scores of Network"):
         model.coef_  # noqa: B018
     for selector in (
         SelectFromModel(model, prefit=True, max_features=2, threshold=-np.inf),

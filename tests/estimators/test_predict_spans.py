@@ -309,3 +309,37 @@ def test_spans_are_plain_tuples_of_python():
     (found,) = tagger().predict_spans([["Ada"]])
     assert isinstance(found[0], Span)
     assert [type(value) for value in found[0][:4]] == [int, int, str, float]
+
+
+def test_spans_of_samples_are_a_sequence_of_lists():
+    rng = np.random.default_rng(3)
+    model = fitted("chain", "crf", LABELS["bio"])
+    randomise(model, rng, 1.0)
+    X = [rng.normal(size=(n, 2)) for n in (3, 0, 5)]
+    found = model.predict_spans(X)
+    assert len(found) == 3 and found[1] == [] and type(found[2]) is list
+    assert found[2] is found[2] and found[-1] is found[2] and found[1:] == [[], found[2]]
+    assert found == list(found) and list(found) == found and found == model.predict_spans(X)
+    assert found != model.predict_spans(X[:2]) and found != 3
+    with pytest.raises(IndexError):
+        found[3]
+
+
+def test_alternatives_are_the_likely_spans_that_overlap_in_the_order_of_their_probabilities():
+    rng = np.random.default_rng(4)
+    n_compared = 0
+    for loss in ("crf", "sparsemap"):
+        model = fitted("chain", loss, LABELS["bioes"])
+        for _ in range(10):
+            randomise(model, rng, 0.5)
+            for spans in model.predict_spans([rng.normal(size=(n, 2)) for n in (12, 1, 7)]):
+                for span in spans:
+                    others = [
+                        other for other in spans
+                        if not other.predicted and other.probability >= 0.01
+                        and other.start < span.stop and span.start < other.stop
+                    ]  # fmt: skip
+                    expected = sorted(others, key=lambda other: -other.probability) if span.predicted else []
+                    assert list(span.alternatives) == expected
+                    n_compared += len(expected)
+    assert n_compared > 200

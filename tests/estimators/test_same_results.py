@@ -30,6 +30,22 @@ def show(*values):
         print(value.tolist() if hasattr(value, "tolist") else value)
 
 
+# Labels that cannot be sorted.
+rng = np.random.default_rng(0)
+labels = ["a", 7, "c", ("x", 1), "b", None]
+samples = [rng.normal(size=(6, 3)) for _ in range(8)]
+y = [[labels[(k + i) % 5] for k in range(6)] for i in range(8)]
+options = {"solver": "adagrad", "loss": "sparsemap", "max_iter": 2, "random_state": 0}
+model = StructuredSparseMAPClassifier("chain", **options)
+parts = [(samples[:4], y[:4]), (samples[4:], y[4:])]
+if "dask" in sys.argv:
+    from distributed import Client
+
+    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+        fitted = ParameterMixing(model, n_shards=2, n_rounds=2, random_state=0, client=client).fit(parts)
+        show(fitted.estimator_.classes_, fitted.estimator_.coef_)
+    sys.exit()
+
 # Vectorizers: sets as values, within others, and as tokens.
 X = [
     [{"lists": {w, "x" + w, w.upper()}, "word": w, "in": {"set": frozenset(words[:k])}} for k, w in enumerate(words)],
@@ -44,14 +60,7 @@ templates = TemplateVectorizer(["word[0]", "word[-1]|shape[0]"])
 union = RowUnion([("templates", templates), ("dicts", TokenDictVectorizer())])
 show(union.fit_transform(sentences).values, union.get_feature_names_out())
 
-# Fits: labels that cannot be sorted, in memory, in partitions, and in shards.
-rng = np.random.default_rng(0)
-labels = ["a", 7, "c", ("x", 1), "b", None]
-samples = [rng.normal(size=(6, 3)) for _ in range(8)]
-y = [[labels[(k + i) % 5] for k in range(6)] for i in range(8)]
-options = {"solver": "adagrad", "loss": "sparsemap", "max_iter": 2, "random_state": 0}
-model = StructuredSparseMAPClassifier("chain", **options)
-parts = [(samples[:4], y[:4]), (samples[4:], y[4:])]
+# Fits: in memory, in partitions, and in shards.
 for fitted in (
     model.fit(samples, y),
     StructuredSparseMAPClassifier("chain", **options).fit_partitions(parts),
@@ -77,12 +86,6 @@ path = os.path.join(tempfile.mkdtemp(), "0.npz")
 save_partition(path, samples, [[str(label) for label in own] for own in y])
 show(load_partition(path)[1][0])
 print(len(open(path, "rb").read()))
-if "dask" in sys.argv:
-    from distributed import Client
-
-    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
-        fitted = ParameterMixing(model, n_shards=2, n_rounds=2, random_state=0, client=client).fit(parts)
-        show(fitted.estimator_.classes_, fitted.estimator_.coef_)
 """
 
 # Dense features: products large enough for several threads of BLAS.
@@ -102,7 +105,7 @@ for solver in ("lbfgs", "adagrad"):
     found[solver + " scores"] = model.decision_function(X)[0].tolist()
     found[solver + " labels"] = model.predict(X)[0].tolist()
 table = np.concatenate(X)
-model = MultilabelLPSparseMAP(max_iter=3, random_state=0).fit(table, (table[:, :7] > 0).astype(int))
+model = MultilabelLPSparseMAP(score_model="linear", max_iter=3).fit(table, (table[:, :7] > 0).astype(int))
 found["sets scores"] = [model.coef_[0].tolist(), model.predict_proba(table)[:9].tolist()]
 found["sets labels"] = model.predict(table).tolist()
 print(json.dumps(found))

@@ -8,7 +8,7 @@ lines" if it learns linear scores from few samples.
 import pickle
 import warnings
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -27,6 +27,7 @@ from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.losses import LOSSES
+from sklearn_sparsemap.pipeline import make_structured_pipeline
 from sklearn_sparsemap.score_models import Network, Trees
 from sklearn_sparsemap.structures import Segmentation, SequenceBudget
 
@@ -85,9 +86,16 @@ def flat(found):
     return [str(np.asarray(own).tolist()) for own in found]
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("kind", STRUCTURES)
-@NAMES
+# Learners ask their task for losses and gradients, and never which structure it has. So all pairs are tried for one
+# network and for trees, and for the other models all structures with one loss, and all losses with one structure.
+CELLS = [
+    (name, kind, loss)
+    for name, kind, loss in product(MODELS, STRUCTURES, LOSSES)
+    if name in ("network", "trees") or kind == "chain" or loss == "sparsemap"
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "loss"), CELLS)
 def test_every_loss_learns_every_structure(name, kind, loss):
     X, y = data_of(kind)
     model = new_model(name, kind, loss)
@@ -308,12 +316,18 @@ def test_streams(name):
     X, y = data_of("chain")
     model = new_model(name)
     if "streams" not in MODELS[name][1]:
-        with pytest.raises(ValueError, match="partial_fit"):
-            model.partial_fit(X, y, classes=["x", "y", "z"])
-        with pytest.raises(ValueError, match="partial_fit"):
+        assert not hasattr(model, "partial_fit")
+        with pytest.raises(
+            AttributeError, match=r"partial_fit, .* are for score_model='linear' and 'network'; .* call"
+        ):
+            make_structured_pipeline(model).partial_fit(X, y, classes=["x", "y", "z"])
+        with pytest.raises(ValueError, match=r"partial_fit, fit_partitions and .* call fit"):
             model.fit_partitions([(X, y)])
-        fitted(model, X, y)
-        with pytest.raises(ValueError, match="partial_fit"):
+        # The parameter alone does not change the fitted model.
+        fitted(model, X, y).set_params(score_model="linear")
+        with pytest.raises(
+            AttributeError, match=r"the fitted score model needs all samples .* clone with score_model="
+        ):
             model.partial_fit(X, y)
         return
     for _ in range(20):
@@ -353,7 +367,7 @@ def test_rounds_on_shards(name):
     X, y = data_of("chain")
     mixing = ParameterMixing(new_model(name), n_shards=2, n_rounds=10, random_state=0)
     if "streams" not in MODELS[name][1]:
-        with pytest.raises(ValueError, match="partial_fit, fit_partitions and distributed training"):
+        with pytest.raises(ValueError, match=r"partial_fit, fit_partitions and distributed training"):
             mixing.fit(X, y)
         return
     assert fitted(mixing, X, y).estimator_.score(*data_of("chain", 1)) > 0.7
@@ -537,7 +551,7 @@ def test_auto_chooses_a_score_model_that_is_better_than_linear_scores(loss):
     X, y = products(60)
     model = StructuredSparseMAPClassifier("chain", loss, score_model="auto", random_state=0)
     assert fitted(model, X, y).score(*products(60, 1)) > 0.8
-    assert model._chosen in ("network", "trees") and "coef_" not in dir(model)
+    assert isinstance(model.chosen_score_model_, Network | Trees) and "coef_" not in dir(model)
     # The choice holds for what follows: files, pickles and another fit.
     again = StructuredSparseMAPClassifier.from_arrays(model.to_arrays())
     for found in (again, pickle.loads(pickle.dumps(model)), fitted(clone(model), X, y)):
@@ -556,11 +570,28 @@ def test_auto_stays_linear_if_nothing_is_gained(kind):
     assert_array_equal(model.coef_, linear.coef_)
 
 
+def test_auto_chooses_the_strength_of_linear_scores_once(capsys):
+    X, y = products(60)
+    y = [(x[:, 0] + x[:, 1] > 0).astype(int) for x in X]
+    linear = fitted(StructuredSparseMAPClassifier("chain", alpha="auto", random_state=0), X, y)
+    model = StructuredSparseMAPClassifier("chain", alpha="auto", score_model="auto", random_state=0, verbose=1)
+    assert fitted(model, X, y).chosen_score_model_ == "linear"
+    assert capsys.readouterr().out.count("strength 1 of") == 1
+    assert model.alpha_ == linear.alpha_
+    assert_array_equal(model.alphas_, linear.alphas_)
+    # A fit without a choice of the strength has no path.
+    assert not hasattr(fitted(model, *products(60)), "alphas_") and model.chosen_score_model_ != "linear"
+
+
 def test_streams_of_auto_are_linear():
     X, y = products(20)
     model = StructuredSparseMAPClassifier("chain", score_model="auto").partial_fit(X, y, classes=[0, 1])
     linear = StructuredSparseMAPClassifier("chain").partial_fit(X, y, classes=[0, 1])
     assert_array_equal(model.coef_, linear.coef_)
+    # A choice of an earlier fit does not hold for a new stream.
+    model = fitted(StructuredSparseMAPClassifier("chain", score_model="auto", random_state=0), *products(60))
+    assert model.chosen_score_model_ != "linear"
+    assert fitted_partitions(model, [(X, y)]).chosen_score_model_ == "linear"
 
 
 _RANDOM = "mini-batches of a sample of weight 2, or 0, are not those of the sample twice, or of the others"
@@ -568,8 +599,11 @@ WAIVED = {f"check_sample_weight_equivalence_on_{kind}_data": _RANDOM for kind in
 
 
 @parametrize_with_checks(
-    [StructuredSparseMAPClassifier(score_model=Network((16,), eta0=0.01), random_state=0)],
-    expected_failed_checks=lambda estimator: WAIVED,
+    [
+        StructuredSparseMAPClassifier(score_model=Network((16,), eta0=0.01), random_state=0),
+        StructuredSparseMAPClassifier(score_model=LogisticRegression(max_iter=1000)),
+    ],
+    expected_failed_checks=lambda estimator: WAIVED if isinstance(estimator.score_model, Network) else {},
 )
 def test_sklearn_checks(estimator, check):
     check(estimator)

@@ -7,7 +7,16 @@ import warnings
 
 import numpy as np
 import pytest
-from internals import choose_strength, nearest_to_usual, replace, rows_per_column, total_variance, try_strengths
+from internals import (
+    choose_strength,
+    is_clear_gain,
+    last_decrease,
+    nearest_to_usual,
+    replace,
+    rows_per_column,
+    total_variance,
+    try_strengths,
+)
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -378,6 +387,26 @@ def test_copies_and_searches():
     assert not hasattr(clone(model), "alpha_") and clone(model).alpha == "auto"
     search = GridSearchCV(clone(model), {"alpha": ["auto", None, 100.0]}, cv=2).fit(X, y)
     assert search.best_params_["alpha"] != 100.0
+
+
+def test_a_gain_is_clear_if_it_exceeds_its_standard_error():
+    rng = np.random.default_rng(0)
+    gains, weights = rng.normal(size=50), rng.integers(1, 4, size=50).astype(float)
+    error = gains.std(ddof=1) / np.sqrt(50)
+    mean = gains @ weights / weights.sum()
+    variance = sum((w * (g - mean)) ** 2 for w, g in zip(weights, gains, strict=True)) / weights.sum() ** 2
+    weighted_error = np.sqrt(50 / 49 * variance)
+    for factor, is_clear in ((0.99, False), (1.01, True)):
+        assert is_clear_gain(gains - gains.mean() + factor * error) == is_clear
+        for scale in (1.0, 7.0):
+            moved = scale * weights * (gains - mean + factor * weighted_error)
+            assert is_clear_gain(moved, scale * weights) == is_clear
+
+
+def test_decreases_of_less_than_a_thousandth_are_not_clear():
+    assert last_decrease([1.0, 0.9, 0.8995, 0.899, 0.95]) == 1
+    assert last_decrease([1.0, 0.9, 0.8995, 0.89, 0.95]) == 3
+    assert last_decrease([1.0]) == 0
 
 
 def test_verbose_reports_the_strengths(capsys):

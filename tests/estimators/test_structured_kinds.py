@@ -309,7 +309,7 @@ def test_labels_of_arcs_are_outputs_of_the_model(loss):
     assert model.coef_.shape == (2, N_FEATURES) and model.score(X_test, y_test) > 0.85
     assert model.score(X_test, y_test) == pytest.approx(labeled_attachment_score(y_test, model.predict(X_test)))
     assert model.decision_function(X[:1])[0].shape == (*X[0].shape[:-1], 2)
-    with pytest.raises(ValueError, match="known is for structures made of labels, trees without labels"):
+    with pytest.raises(ValueError, match="known is for structures made of labels, choices, trees without labels"):
         model.predict(X[:1], known=[[None] * X[0].shape[1]])
     flat = [x.reshape(-1, N_FEATURES) for x in X]
     again = clone(model).fit(flat, y)

@@ -110,6 +110,23 @@ def test_the_page_says_how_many_items_have_each_status(items, site):
     assert told == Counter(row["status"] for row in items)
 
 
+def test_the_page_names_networks_that_are_not_part_of_the_package(items, site):
+    """Items whose script makes a network in PyTorch are in a table, those that are not reproduced in a list."""
+    shown = "\n".join(site.paper_networks())
+    listed = set(re.findall(r"\b[SLG]\d+\b", shown))
+    published = {row["number"] for row in items if row["status"] == "published model"}
+    makes_network = {
+        row["number"]
+        for row in items
+        if (script := re.match(r"python (benchmarks/\w+\.py)", row["command"]))
+        and "nn.Module" in (ROOT / script[1]).read_text(encoding="utf-8")
+    }
+    assert makes_network and listed >= makes_network & published
+    assert "published_parsing.py" in shown and len(listed) > 30
+    missing = [row["number"] for row in items if row["status"] == "not reproduced"]
+    assert [line.split(",")[0].removeprefix("- ") for line in site.papers_not_reproduced()] == missing
+
+
 def test_pictures_of_the_page_exist():
     page = (DOC / "papers.rst").read_text(encoding="utf-8")
     pictures = re.findall(r"^\.\. (?:plot|image):: (.+)$", page, re.M)
@@ -122,9 +139,9 @@ def test_the_page_has_the_tables(items, site):
     source = [(DOC / "papers.rst").read_text(encoding="utf-8")]
     site.fill_tables(None, "papers", source)
     assert "paper-table::" not in source[0]
-    # A row has seven cells, and each table has a head.
-    assert source[0].count("\n   * -") == len(items) + 3
-    assert source[0].count("\n     -") == 6 * (len(items) + 3)
+    # A row has seven cells, and each table has a head. The table of networks has three cells a row.
+    assert source[0].count("\n   * -") == len(items) + 3 + len(site.NETWORKS) + 1
+    assert source[0].count("\n     -") == 6 * (len(items) + 3) + 2 * (len(site.NETWORKS) + 1)
     assert r"sigma\_" in source[0] and ":doc:`/auto_examples/inference/plot_solvers`" in source[0]
     untouched = [".. paper-table:: SparseMAP"]
     site.fill_tables(None, "index", untouched)

@@ -353,3 +353,15 @@ def test_wrong_parameters_are_refused():
         result.jvp(start=np.zeros(3))
     with pytest.raises(TypeError, match="no 'end' were given"):
         result.jvp(end=np.zeros(2))
+
+
+@pytest.mark.parametrize(("bad", "message"), [(np.nan, r"scores\[2\]\[7\] is nan"), (1e200, r"scores\[2\] has values")])
+def test_large_batches_are_checked_to_the_last_score(bad, message):
+    """They are copied and checked in pieces."""
+    scores = [np.zeros(50_000) for _ in range(3)]
+    scores[1][5] = -np.inf
+    scores[0][3] = 1.0
+    assert map_inference(Simplex(), scores).structures[0] == 3
+    scores[2][7] = bad
+    with pytest.raises(ValueError, match=message):
+        map_inference(Simplex(), scores)

@@ -325,3 +325,29 @@ def test_a_search_that_ends_without_an_assignment_warns(monkeypatch):
         assert n_best(graph, scores, 2) == []
     with pytest.warns(ConvergenceWarning, match="no assignment was found"):
         normalized_regret(scores[None], np.zeros((1, 25)), graph)
+
+
+def test_a_margin_keeps_the_structures_close_to_the_best():
+    rng = np.random.default_rng(7)
+    n_compared = 0
+    for name in ("chain", "tree", "subset", "hyperpath", "matching"):
+        for _ in range(10):
+            instance = RANDOM[name](rng, forbid=True)
+            everything = n_best(instance.structure, instance.scores, 10**9, **instance.additional)
+            values = np.array([value for _, value in everything])
+            for margin in (0, 0.5, 2.0):
+                k = int(rng.integers(1, 30))
+                found = n_best(instance.structure, instance.scores, k, margin=margin, **instance.additional)
+                close = int((values >= values[0] - margin).sum())
+                assert [as_key(s) for s, _ in found] == [as_key(s) for s, _ in everything[: min(k, close)]]
+                n_compared += close < k
+    assert n_compared > 50
+    scores = [[0.5, 0.2, -1.0], [0.1, 0.1, 0.1]]
+    lists = n_best(Subset(), scores, 8, margin=0.25)
+    assert [len(own) for own in lists] == [2, 7]
+    graph = FactorGraph()
+    graph.add(AtMost(graph.variables(3), 2))
+    assert [value for _, value in n_best(graph, scores[0], 8, margin=0.25)] == pytest.approx([0.7, 0.5])
+    for margin in (-1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="margin must be a non-negative number"):
+            n_best(Subset(), scores, 8, margin=margin)

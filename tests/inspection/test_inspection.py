@@ -21,7 +21,7 @@ from sklearn_sparsemap import (
     StructuredGroupLasso,
     StructuredSparseMAPClassifier,
 )
-from sklearn_sparsemap.factors import AtMost, Hierarchy, Implies
+from sklearn_sparsemap.factors import AtMost, FactorGraph, Hierarchy, Implies
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.inspection import explain, feature_table, label_table, transition_table
 from sklearn_sparsemap.pipeline import make_structured_pipeline
@@ -75,7 +75,7 @@ def test_contributions_add_up_for_each_kind_of_structure():
             best = model.predict_n_best([x], 2)[0]
             assert why.contributions.sum() == pytest.approx(why.score_difference, abs=1e-9)
             assert why.score_difference == pytest.approx(best[0][1] - best[1][1], abs=1e-9)
-            assert why.score_difference >= -1e-12 and "over" in repr(why) and "<table>" in why._repr_html_()
+            assert why.score_difference >= -1e-12 and "over" in repr(why) and "<table" in why._repr_html_()
             assert np.array_equal(why.predicted, model.predict([x])[0])
             against = explain(model, x, against=best[-1][0])
             assert against.score_difference == pytest.approx(why.score_difference, abs=1e-9)
@@ -257,7 +257,7 @@ def test_explanations_of_label_sets_add_up(options):
         assert value[frozenset(why.rival)] == pytest.approx(max(others))
         assert why.score_difference == pytest.approx(value[frozenset(why.predicted)] - max(others), abs=1e-9)
         changed = set(why.predicted) ^ set(why.rival)
-        assert {*why.labels} <= changed and (why.rows <= 0).all() and "<table>" in why._repr_html_()
+        assert {*why.labels} <= changed and (why.rows <= 0).all() and "<table" in why._repr_html_()
         extra = {"intercept", "network", "rules", "calibration", *(f"edge[{name}]" for name in classes)}
         assert {*why.names} <= names | extra
         n_negative += why.score_difference < 0
@@ -363,3 +363,63 @@ def test_one_text_in_any_container():
     for x in (dicts[:1], pd.Series(dicts[:1])):
         assert label_table(model, x).tolist() == label_table(model, dicts[0]).tolist()
         assert explain(model, x).table().tolist() == explain(model, dicts[0]).table().tolist()
+
+
+@pytest.mark.parametrize("kind", ["graph", "chain", "label set"])
+def test_an_explanation_says_what_rules_changed(kind):
+    rng = np.random.default_rng(5)
+    n_changed = 0
+    if kind == "graph":
+        graph = FactorGraph()
+        shifts = graph.variables(4, name="shifts")
+        graph.add(AtMost(shifts, 1, name="one shift"))
+        X = rng.normal(size=(60, 4, 2))
+        y = (X[..., 0] == X[..., 0].max(axis=1, keepdims=True)) & (X[..., 0] > 0)
+        model = StructuredSparseMAPClassifier(graph).fit(X, y)
+        # Equal weights, such that several shifts would be chosen.
+        model.coef_, model.intercept_ = [[2.0, 0.0]], [1.0]
+        samples = [X[i : i + 1][0] for i in range(10)]
+        best = [scores > 0 for scores in model.decision_function(X[:10])]
+        breaks = [["one shift"] if own.sum() > 1 else [] for own in best]
+    elif kind == "chain":
+        labels = ["B-X", "I-X", "O"]
+        samples = [rng.normal(size=(n, 3)) for n in (4, 5, 3, 6) * 3]
+        y = [["O", "B-X", "I-X", *["O"] * (len(x) - 3)] for x in samples]
+        model = StructuredSparseMAPClassifier("chain", constraints="bio").fit(samples, y)
+        model.coef_, model.intercept_ = 2.0 * np.eye(3), np.zeros(3)
+        free = StructuredSparseMAPClassifier("chain").fit(samples, y)
+        for name in ("coef_", "intercept_", "transitions_", "start_", "end_"):
+            values = np.where(np.isfinite(getattr(model, name)), getattr(model, name), 0.0)
+            setattr(free, name, values)
+        best = list(free.predict(samples))
+        breaks = []
+        for own in best:
+            before = ["the sides", *own[:-1]]
+            pairs = [(a, b) for a, b in zip(before, own) if b == "I-X" and a not in ("B-X", "I-X")]
+            breaks.append(list(dict.fromkeys(f"I-X after {a}" for a, _ in pairs)))
+        assert labels == model.classes_.tolist()
+    else:
+        X = rng.normal(size=(80, 3))
+        y = np.eye(3, dtype=int)[X.argmax(axis=1)]
+        model = MultilabelLPSparseMAP(constraints=[AtMost(1)], label_graph=None, random_state=0).fit(X, y)
+        samples = [3.0 * X[i : i + 1] for i in range(10)]
+        odds = [model.predict_proba(x)[0] > 0.5 for x in samples]
+        best = [tuple(np.flatnonzero(own).tolist()) for own in odds]
+        breaks = [[repr(AtMost(1))] if len(own) > 1 else [] for own in best]
+    for x, own, rules in zip(samples, best, breaks, strict=True):
+        why = explain(model, x)
+        np.testing.assert_array_equal(why.without_rules, own)
+        assert why.broken_rules == rules
+        has_changed = not np.array_equal(why.without_rules, why.predicted)
+        assert bool(why.broken_rules) >= has_changed
+        assert ("without rules: " in why.title) == bool(why.broken_rules)
+        for rule in why.broken_rules:
+            assert rule in why._repr_html_()
+        n_changed += has_changed
+    assert n_changed > 0
+
+
+def test_without_rules_nothing_is_said_of_them():
+    X = [np.eye(2)[[0, 1, 1]], np.eye(2)[[1, 0, 0]]]
+    why = explain(StructuredSparseMAPClassifier("chain").fit(X, [["a", "b", "b"], ["b", "a", "a"]]), X[0])
+    assert why.without_rules is None and list(why.broken_rules) == [] and "rules" not in why.title

@@ -17,7 +17,7 @@ from sklearn_sparsemap import StructuredSparseMAPClassifier
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.pipeline import make_structured_pipeline
 from sklearn_sparsemap.plotting import SpansDisplay
-from sklearn_sparsemap.spans import Span, tokenize
+from sklearn_sparsemap.spans import Span, Token, tokenize
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +113,11 @@ def test_html_is_escaped_and_has_no_script(text):
         assert token.text in found.text
     titles = [value for name, value in found.attributes if name == "title"]
     assert '"><script> 0.40' in titles[0]
+
+
+def test_tokens_without_their_text_keep_their_gaps():
+    tokens = [Token("Ada", 0, 3), Token("saw", 6, 9), Token("York", 9, 13)]
+    assert read(SpansDisplay([Span(2, 3, "LOC")], tokens).to_html()).text.startswith("Ada   sawYork LOC")
 
 
 def test_html_has_alternatives_on_hover_and_in_a_table():

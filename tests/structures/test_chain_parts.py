@@ -12,8 +12,6 @@ from internals import (
     INTS,
     INTS_2D,
     all_states,
-    batch_of,
-    draw_structures,
     entry,
     grow,
     into,
@@ -25,14 +23,13 @@ from internals import (
     price_backward,
     price_forward,
     price_of,
-    replace,
     solve_forest,
     switch_on,
 )
 from numba import types
 
 from sklearn_sparsemap import sparsemap
-from sklearn_sparsemap.structures import LinearChain, Segmentation, SequenceBudget
+from sklearn_sparsemap.structures import LinearChain
 
 
 def random_chain(rng, scale):
@@ -249,19 +246,3 @@ def test_paths_of_a_very_long_chain_need_no_table_of_all_possible_paths(transiti
     found = sparsemap(LinearChain(), scores, solver="flow", **given)
     assert found.weights.sum() == pytest.approx(1.0)
     assert 10 < len(found.structures) < 500
-
-
-STRUCTURES = [LinearChain(), SequenceBudget(2), SequenceBudget(2, state=0, exactly=True), Segmentation(3)]
-
-
-@pytest.mark.parametrize("structure", STRUCTURES)
-def test_draws_take_the_same_numbers_in_pieces(structure, monkeypatch):
-    """Memory for the noise of a long sequence is bounded; the draws do not depend on the bound."""
-    rng = np.random.default_rng(1)
-    scores, given = rng.normal(size=(9, 3)), {"transitions": rng.normal(size=(3, 3)), "start": rng.normal(size=3)}
-    problem, _, _ = batch_of(structure, scores, given)
-    drawn = [draw_structures(structure, problem[0], 200, np.random.RandomState(0))]
-    replace(monkeypatch, "structures", "_MOST_NOISE", 2 * 200 * 3)
-    drawn.append(draw_structures(structure, problem[0], 200, np.random.RandomState(0)))
-    assert np.array_equal(*drawn)
-    assert len(np.unique(drawn[0], axis=0)) > 10

@@ -6,9 +6,9 @@ import naive
 import naive_gibbs
 import numpy as np
 import pytest
-from internals import readonly
+from internals import batch_of, draw_structures, readonly
 from naive_gibbs import all_parts
-from registry import random_chain, random_segmentation, random_spans
+from registry import RANDOM, listed, random_chain, random_segmentation, random_spans
 from scipy.special import expit, gammaln, softmax
 
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Segmentation, Simplex, Subset
@@ -500,3 +500,22 @@ def test_twin_of_the_chain_scores_paths():
     paths = instance.enumerate()[0]
     np.testing.assert_allclose(joined @ parts, theta, atol=1e-12)
     assert theta[0] == pytest.approx(naive.chain_score(paths[0], instance.scores, **instance.additional))
+
+
+def test_samples_of_dynamic_programs_have_the_frequencies_of_gibbs():
+    rng, n, counts = np.random.default_rng(5), 2000, {}
+    for kind, draw in RANDOM.items():
+        for i in range(6):
+            instance = draw(rng, ties=i % 2 == 0, forbid=i == 0)
+            if not instance.structure.sums_for_entering:
+                break
+            structures, _, theta = instance.enumerate()
+            ((sample,), _, _) = batch_of(instance.structure, instance.scores, instance.additional)
+            drawn = draw_structures(instance.structure, sample, n, np.random.RandomState(i))
+            found = np.bincount([structures.index(listed(each)) for each in drawn], minlength=len(structures)) / n
+            p = softmax(theta)
+            assert (found[theta == -np.inf] == 0.0).all(), instance
+            assert (abs(found - p) < 5.0 * np.sqrt(p * (1.0 - p) / n) + 3.0 / n).all(), instance
+            counts[kind] = counts.get(kind, 0) + (p.max() < 0.9)
+    # All dynamic programs except trees, whose marginals are computed without logarithms.
+    assert len(counts) == 13 and min(counts.values()) >= 1 and sum(counts.values()) > 50, counts

@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pytest
 from derivative_cases import compare_derivatives
-from internals import batch_of, draw_structures
 from naive_hyperpath import (
     all_derivations,
     bracketings,
@@ -176,16 +175,6 @@ def test_bracketings_are_those_of_the_recursion_over_spans():
             for sign in (1.0, -1.0)
         ]
         assert gibbs.marginals[k] == pytest.approx((sides[0] - sides[1]) / 2e-5, abs=1e-8)
-
-
-def test_samples_have_the_frequencies_of_gibbs():
-    scores = np.random.default_rng(6).normal(size=10)
-    scores[5] = -np.inf
-    (sample,) = batch_of(BRACKETS, scores, {})[0]
-    drawn = draw_structures(BRACKETS, sample, 20_000, np.random.RandomState(0))
-    np.testing.assert_allclose(np.mean(drawn, axis=0), marginal_inference(BRACKETS, scores).marginals, atol=0.02)
-    everything = enumerate_derivations(scores, BRACKETS.heads.tolist(), BRACKETS.tails.tolist())
-    assert {tuple(own) for own in drawn} == {own for own, total in zip(*everything[::2]) if total > -np.inf}
 
 
 def test_a_budget_holds_over_a_derivation():

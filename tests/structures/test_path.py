@@ -6,7 +6,6 @@ import naive
 import numpy as np
 import pytest
 from derivative_cases import compare_derivatives
-from internals import batch_of, draw_structures
 from registry import random_path
 from scipy.special import logsumexp, softmax
 
@@ -43,15 +42,6 @@ def test_500_problems_are_those_of_all_paths():
 
 def test_derivatives_are_those_of_finite_differences():
     assert compare_derivatives(random_path, 500, np.random.default_rng(1)) > 100
-
-
-def test_samples_have_the_frequencies_of_gibbs():
-    scores = np.array([0.5, -0.2, 0.3, 0.4, -np.inf])
-    (sample,) = batch_of(DIAMOND, scores, {})[0]
-    drawn = draw_structures(DIAMOND, sample, 20_000, np.random.RandomState(0))
-    expected = marginal_inference(DIAMOND, scores).marginals
-    np.testing.assert_allclose(np.mean(drawn, axis=0), expected, atol=0.02)
-    assert {tuple(path) for path in drawn} == {(1, 1, 0, 0, 0), (0, 0, 1, 1, 0)}
 
 
 def test_grids_have_the_order_of_rows():

@@ -88,3 +88,27 @@ def test_windows_and_open_ends_agree_with_a_search_over_all_ends():
         assert distance(np.vstack([frame, scores, frame])) == pytest.approx(whole)
         n_compared += 4
     assert n_compared == 600
+
+
+def test_grids_of_all_sizes_equal_one_table_of_sums():
+    """Rows are filled in four at a time, after the first one, so sizes around multiples of four matter."""
+    rng = np.random.default_rng(0)
+    shapes = [(n, m) for n in (1, 2, 4, 5, 6, 8, 9, 13) for m in (1, 3, 4, 5, 11)]
+    grids = [rng.integers(-3, 3, shape).astype(float) for shape in shapes]
+    for scores in grids[::3]:
+        scores.flat[1:-1][rng.random(scores.size - 2 if scores.size > 1 else 0) < 0.1] = -np.inf
+    feasible = 0
+    for scores in grids:
+        totals = np.full((len(scores) + 1, scores.shape[1] + 1), -np.inf)
+        totals[0, 0] = 0.0
+        for i, j in np.ndindex(scores.shape):
+            totals[i + 1, j + 1] = max(totals[i, j + 1], totals[i, j], totals[i + 1, j]) + scores[i, j]
+            totals[0, 0] = -np.inf
+        if totals[-1, -1] == -np.inf:
+            with pytest.raises(ValueError, match="forbid"):
+                map_inference(Alignment(), scores)
+            continue
+        path, value = map_inference(Alignment(), scores)
+        assert value == totals[-1, -1] == sum(scores[tuple(cell)] for cell in path)
+        feasible += 1
+    assert feasible > 30

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -38,6 +39,7 @@ from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from sklearn_sparsemap.torch import (  # noqa: E402
+    ExpectedCost,
     FenchelYoungLoss,
     LPSparseMAP,
     SparseMAP,
@@ -628,15 +630,17 @@ def gold_of(name, i):
     return own.astype(bool) if name == "subset" else own
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", [*LOSSES, "expected_cost"])
 @pytest.mark.parametrize("name", GOLD)
 def test_losses_are_those_of_the_core(name, loss):
     case = CASES[name]
-    if LOSSES[loss].argmax == "gibbs" and case.what.marginal_oracle is None:
+    is_expected = loss == "expected_cost"
+    kind = ExpectedCost if is_expected else partial(FenchelYoungLoss, loss=loss)
+    if (is_expected or LOSSES[loss].argmax == "gibbs") and case.what.marginal_oracle is None:
         with pytest.raises(ValueError, match="marginals"):
-            FenchelYoungLoss(case.what, loss)
+            kind(case.what)
         return
-    layer = FenchelYoungLoss(case.what, loss, temperature=0.7, reduction="none")
+    layer = kind(case.what, temperature=0.7, reduction="none")
     scores = torch.tensor(case.scores, requires_grad=True)
     values = [torch.tensor(value, requires_grad=True) for value in case.additional.values()]
     y = [[0, 1]] * 3 if GOLD[name] is None else torch.tensor(GOLD[name])
@@ -646,7 +650,9 @@ def test_losses_are_those_of_the_core(name, loss):
     else:
         found = layer(scores, y, torch.tensor(case.lengths), **dict(zip(case.additional, values)))
     gradients = torch.autograd.grad(found.sum(), [scores, *values])
-    reference = sklearn_sparsemap.losses.FenchelYoungLoss(case.what, loss, temperature=0.7)
+    core = sklearn_sparsemap.losses
+    own_kind = core.ExpectedCost if is_expected else partial(core.FenchelYoungLoss, name=loss)
+    reference = own_kind(case.what, temperature=0.7)
     totals = [np.zeros(value.shape) for value in values]
     for i in range(3):
         own, additional = case.sample(i)
@@ -708,10 +714,31 @@ def test_losses_have_second_derivatives_where_the_layer_has():
     assert gradcheck(lambda s, t: layer(s, y, lengths, transitions=t), inputs, check_forward_ad=True)
     assert gradgradcheck(lambda s, t: layer(s, y, lengths, transitions=t), inputs, fast_mode=True)
     crf = FenchelYoungLoss(LinearChain(), "crf")
-    assert gradcheck(lambda s, t: crf(s, y, lengths, transitions=t), inputs)
-    (gradient,) = torch.autograd.grad(crf(inputs[0], y, lengths), inputs[0], create_graph=True)
-    with pytest.raises(NotImplementedError, match="no second derivative"):
-        gradient.sum().backward()
+    assert gradcheck(lambda s, t: crf(s, y, lengths, transitions=t), inputs, check_forward_ad=True)
+    assert gradgradcheck(lambda s, t: crf(s, y, lengths, transitions=t), inputs, fast_mode=True)
+
+
+def test_the_expected_cost_is_differentiated_once_and_refuses_more():
+    case = CASES["chain"]
+    y = torch.tensor(GOLD["chain"])
+    scores = torch.tensor(case.scores, requires_grad=True)
+    layer = ExpectedCost(LinearChain(), cost=[[0.0, 1.0, 3.0], [2.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
+    assert gradcheck(lambda s: layer(s, y), scores)
+    (gradient,) = torch.autograd.grad(layer(scores, y), scores, create_graph=True)
+    for differentiate in (
+        lambda: gradient.sum().backward(),
+        lambda: hessian(lambda s: layer(s, y))(scores.detach()),
+        lambda: jacrev(jacrev(lambda s: layer(s, y)))(scores.detach()),
+    ):
+        with pytest.raises(NotImplementedError, match="can be differentiated once"):
+            differentiate()
+    crf = FenchelYoungLoss(LinearChain(), "crf")
+    assert hessian(lambda s: crf(s, y))(scores.detach()).shape == 2 * scores.shape
+    compiled = torch.compile(lambda s: layer(s, y))(scores)
+    assert torch.isclose(compiled, layer(scores, y))
+    assert [own.tolist() for own in layer.predict(scores)] == [own.tolist() for own in crf.predict(scores)]
+    with pytest.raises(ValueError, match="is not one of"):
+        FenchelYoungLoss(LinearChain(), "expected_cost")
 
 
 def test_a_cost_of_labels_enters_the_loss():

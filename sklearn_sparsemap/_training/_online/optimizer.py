@@ -330,11 +330,12 @@ class OnlineOptimizer:
         ends = np.linspace(0, n_pieces, n_threads + 1).astype(int).tolist()
         run = EPOCHS[type(store), self.dtype]
         steps = self._steps
+        loss = loss_of_target(inference)
 
         def work(me):
             part = Part(me, n_threads, self.batch_size, Share(begins, ends[me], ends[me + 1], stride))
             data = rows, targets, order
-            run(loss_of_target, *inference.arguments, form, *data, store, rule, steps, memory, moves[me], team, part)
+            run(loss, *inference.arguments, form, *data, store, rule, steps, memory, moves[me], team, part)
 
         while True:
             if self.holds_pairs:

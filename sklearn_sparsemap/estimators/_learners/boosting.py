@@ -322,6 +322,9 @@ def scores_without_features(task, alpha, n_jobs):
     zeros = LinearModel.zeros(0, task.n_outputs, task.n_additional)
     if not task.is_gibbs:
         return zeros
+    if task.is_expectation:
+        # Without features, the expected cost would be lowest at infinite scores, where its gradient vanishes.
+        task = task.under("crf", task.temperature)
     X = RaggedArray(np.zeros((int(task.row_ptr[-1]), 0)), task.row_ptr)
     learner = LBFGSLearner(task, X, zeros, alpha=alpha, tol=_START_TOL, max_iter=_START_MAX_ITER, n_jobs=n_jobs)
     learner.run(lambda loss: False)

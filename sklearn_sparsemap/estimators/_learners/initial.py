@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._training.score_models import LinearModel
-from ...losses import LOSSES
+from ...losses._recipes import TRAINED
 
 # Maximum number of dense weights (128 MiB for each array). Beyond it, only updated weights are stored, if they are few.
 # Dense weights are a third faster to update, and several times faster in prediction.
@@ -23,7 +23,7 @@ def zero_weights(task, X, solver):
     Most stay zero if a step changes only the weights of the features of its sample, for few outputs.
     """
     n_features, n_outputs = X.shape[1], task.n_outputs
-    few_move = sparse.issparse(X) and LOSSES[task.loss].argmax != "gibbs" and task.sequential and solver != "lbfgs"
+    few_move = sparse.issparse(X) and TRAINED[task.loss].argmax != "gibbs" and task.sequential and solver != "lbfgs"
     sparse_coef = few_move and n_features * n_outputs > max_dense(n_outputs, _MAX_DENSE_WEIGHTS)
     return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef, dtype=X.dtype)
 

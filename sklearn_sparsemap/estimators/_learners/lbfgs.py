@@ -10,7 +10,7 @@ from ..._training._columns import find_scaled_duplicates
 from ..._training._objective import BatchObjective
 from ..._training._online.optimizer import OnlineOptimizer
 from ..._training._quasi_newton.descent import minimize_lbfgs
-from ...losses import LOSSES
+from ...losses._recipes import TRAINED
 from .epochs import ONLINE_TOL
 from .learner import Learner
 
@@ -92,6 +92,8 @@ class LBFGSLearner(Learner):
             by_bundle = objective.has_few_weights and self._is_uninformed(start, objective, merged)
             if by_bundle:
                 self._model = start
+        if is_first and task.is_expectation and not objective.pack(self._model).any():
+            self._model = self._of_likelihood()
 
         def after_iteration(model, loss):
             self._model, self._merged = model, merged
@@ -129,6 +131,19 @@ class LBFGSLearner(Learner):
         for _ in range(_WARM_UP_EPOCHS):
             epoch(np.arange(len(self.X)))
         return optimizer.model()
+
+    def _of_likelihood(self):
+        """Return the model of the loss crf with the same parameters, from which the expected cost is minimised.
+
+        At zero weights all structures are as likely, and there the expected cost leads to a worse local minimum.
+        """
+        likely = self.task.under("crf", self.task.temperature)
+        learner = type(self)(
+            likely, self.X, self._model, alpha=self.alpha, tol=self.tol, max_iter=self.max_iter, n_jobs=self.n_jobs,
+            fit_intercept=self.fit_intercept,
+        )  # fmt: skip
+        learner.run(lambda loss: False)
+        return learner.model()
 
     def _is_uninformed(self, start, objective, merged):
         """Tell whether the epochs since a start have left much of the loss, because features tell little.
@@ -174,7 +189,7 @@ class PartialLBFGSLearner(LBFGSLearner):
 
     def run(self, on_iteration):
         message = super().run(on_iteration)
-        if LOSSES[self.task.loss].argmax == "gibbs":
+        if TRAINED[self.task.loss].argmax == "gibbs":
             return message
         for _ in range(_MAX_ROUNDS):
             left = self.max_iter - len(self.losses)

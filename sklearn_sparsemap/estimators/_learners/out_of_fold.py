@@ -14,7 +14,7 @@ from ..._core.row_scores import RowEstimator, out_of_fold_scores
 from ..._training._bundle import minimize_bundle
 from ..._training._classifier_model import ClassifierModel, ScaleObjective
 from ..._training._quasi_newton.descent import minimize_lbfgs
-from ...losses import LOSSES
+from ...losses._recipes import TRAINED
 from .._failures import warn_user
 from .._monitor import report
 from .learner import Learner
@@ -170,7 +170,7 @@ class OutOfFoldLearner(Learner):
             return self._is_stopped
 
         max_iter = max(1, self.max_iter - n_before)
-        if not task.is_gibbs and LOSSES[task.loss].argmax == "map":
+        if not task.is_gibbs and TRAINED[task.loss].argmax == "map":
             # These losses have kinks everywhere.
             vector, loss, _, message = minimize_bundle(
                 objective.loss_gradient, objective.pack(self._model), objective.penalised, alpha=self.alpha,

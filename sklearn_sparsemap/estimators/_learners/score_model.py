@@ -93,6 +93,41 @@ def _(description: None, model):
     return isinstance(model, LinearModel)
 
 
+def reason_against_streams(estimator):
+    """Return why the score model of an estimator, fitted or not, cannot learn from mini-batches; None if it can.
+
+    A parameter `score_model` that is no score model at all has its own message, when it is checked.
+    """
+    learned = estimator._learned
+    # An optimiser is there because it can learn from mini-batches. Asking it for its model would take time.
+    model = learned.model if learned.optimizer is None and estimator.__sklearn_is_fitted__() else None
+    if model is not None and "partial_fit" not in model.supports:
+        return (
+            "the fitted score model needs all samples at once; call fit again, or partial_fit of a clone with "
+            "score_model='linear' or 'network'"
+        )
+    try:
+        description = description_of(estimator.score_model)
+    except ValueError:
+        return None
+    has_initial_model = initial_model.dispatch(type(description)) is not initial_model.dispatch(object)
+    return None if description is None or has_initial_model else _needs_all_samples(estimator)
+
+
+def check_learns_from_streams(estimator):
+    """Raise AttributeError if the score model of an estimator cannot learn from mini-batches."""
+    reason = reason_against_streams(estimator)
+    if reason is not None:
+        raise AttributeError(reason)
+
+
+def _needs_all_samples(estimator):
+    return (
+        "partial_fit, fit_partitions and distributed training are for score_model='linear' and 'network'; "
+        f"score_model={estimator.score_model!r} needs all samples at once; call fit"
+    )
+
+
 @singledispatch
 def initial_model(description, estimator, task, X):
     """Return the score model from which the training of a stream begins.
@@ -110,10 +145,7 @@ def initial_model(description, estimator, task, X):
     ValueError
         If such a model cannot learn from streams.
     """
-    raise ValueError(
-        f"partial_fit, fit_partitions and distributed training are for score_model='linear' and 'network'; "
-        f"score_model={estimator.score_model!r} needs all samples at once; call fit"
-    )
+    raise ValueError(_needs_all_samples(estimator))
 
 
 @singledispatch

@@ -406,7 +406,7 @@ class LabelSetClassifier(
     def coef_(self) -> NDArray[np.float64]:
         self = whole(self)
         if "explain" not in self._fitted("_learned").model.supports:
-            raise AttributeError(_not_in("coef_ is for linear scores", self.score_model_))
+            raise AttributeError(_not_in("coef_ is for linear scores", self.chosen_score_model_))
         return self.coefs_[0].T
 
     @property
@@ -419,11 +419,16 @@ class LabelSetClassifier(
         """Return the fitted network, of which linear scores have no hidden layer; raise AttributeError without one."""
         model = self._fitted("_learned").model
         if not isinstance(model, NetworkModel):
-            raise AttributeError(_not_in(f"{name} is for linear scores and networks", self.score_model_))
+            raise AttributeError(_not_in(f"{name} is for linear scores and networks", self.chosen_score_model_))
         return model
 
     @property
     def score_model_(self) -> Any:
+        self = whole(self)
+        return self._fitted("_learned").model.public
+
+    @property
+    def chosen_score_model_(self) -> Any:
         self = whole(self)
         model = self._fitted("_learned").model
         return fitted_description(description_of(self.score_model), self._chosen, model)
@@ -431,7 +436,7 @@ class LabelSetClassifier(
     @property
     def _network(self):
         """The description of the fitted network; None for linear scores."""
-        found = self.score_model_
+        found = self.chosen_score_model_
         return found if isinstance(found, Network) else None
 
     def _in_order(self, y):
@@ -489,6 +494,6 @@ class LabelSetClassifier(
 def _not_in(text, score_model):
     """Return the message of an error for an attribute that a score model does not have."""
     return (
-        f"{text}, and this model has score_model_={score_model!r}; sklearn.inspection.permutation_importance measures "
+        f"{text}, and this model has scores of {score_model!r}; sklearn.inspection.permutation_importance measures "
         "the importance of features for any model"
     )

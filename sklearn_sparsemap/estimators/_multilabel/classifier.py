@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from ..._core.annotations import Any, ArrayLike, HasFit, Mapping, NDArray, ScoreModelName, Self, Sequence
+from ..._core.available import available_if
 from ..._core.indicators import label_sets, names_in, read_known
 from ..._core.tables import by_samples
 from ..._core.validation import (
@@ -33,7 +34,7 @@ from ...score_models import Network, Trees
 from .._failures import in_turn, restore_on_error
 from .._learners.epochs import partial_fit_minibatch
 from .._learners.held_out import check_validation
-from .._learners.score_model import description_of
+from .._learners.score_model import check_learns_from_streams, description_of, reason_against_streams
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.fitted import FittedState
 from .adam import configure, initial_network, max_epochs
@@ -193,9 +194,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         The given rule, or the one that ``decision="auto"`` chose.
     threshold_ : float
         The given threshold, or the tuned one.
-    score_model_ : "linear", Network, Trees or estimator
-        The model of the scores: the given one, or the one that ``score_model="auto"`` chose. An estimator of
-        scikit-learn is fitted; a list has one for each label.
+    score_model_ : object
+        The fitted score model; for an estimator of scikit-learn, the fitted estimator, or a list of one for each label.
+    chosen_score_model_ : "linear", Network, Trees or estimator
+        What the parameter `score_model` could have been: the given description, or what ``"auto"`` chose.
     alpha_ : float
         Strength of the penalty on the weights, in `fit`. Zero for trees and classifiers.
     n_violations_ : int
@@ -406,6 +408,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         monitor.end()
         return self
 
+    @available_if(check_learns_from_streams)
     @in_turn
     def partial_fit(
         self,
@@ -439,6 +442,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         ------
         ValueError
             As `fit` does; also if the labels differ from those of the first call.
+        AttributeError
+            If the score model needs all samples at once: trees, or an estimator of scikit-learn. The estimator then has
+            no `partial_fit`.
         """
         check_choice("on_new_labels", on_new_labels, ("raise", "add"))
         if on_new_labels == "add":
@@ -460,10 +466,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         The task is None if all sample weights are zero.
         """
         description = self._check_params()
-        if not (description is None or isinstance(description, Network)):
-            raise ValueError(
-                f"score_model={self.score_model!r} cannot be trained by partial_fit; use 'linear', 'network' or fit"
-            )
+        reason = reason_against_streams(self)
+        if reason is not None:
+            raise ValueError(reason)
         first = not hasattr(self, "_graph")
         if not first:
             self._check_whole()
@@ -487,14 +492,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             raise ValueError("constraints cannot change between calls of partial_fit; fit a clone")
         if self.loss != self._loss and "logistic" in (self.loss, self._loss):
             raise ValueError(f"loss={self.loss!r}, but the model was fitted with {self._loss!r}; fit a clone")
-        if "partial_fit" not in self._learned.model.supports:
-            raise ValueError(
-                f"the model has score_model_={self.score_model_!r}, whose training cannot continue; fit again, with "
-                "score_model='linear' or 'network' for streams"
-            )
         if self.score_model != "auto" and _sizes_of(description) != _sizes_of(self._network):
             raise ValueError(
-                f"score_model={self.score_model!r} differs from the fitted {self.score_model_!r}; fit a clone"
+                f"score_model={self.score_model!r} differs from the fitted {self.chosen_score_model_!r}; fit a clone"
             )
 
     def _validate_fit(self, X, y, classes, sample_weight, first, partial=False):
@@ -554,7 +554,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     def _make_optimizer(self):
         """Return an optimiser that starts from the current model."""
         if "partial_fit" not in self._learned.model.supports:
-            raise ValueError(f"the model has score_model_={self.score_model_!r}, whose training cannot continue")
+            raise ValueError(f"the model has scores of {self.chosen_score_model_!r}, whose training cannot continue")
         return MinibatchOptimizer(self._learned.model.copy(), check_random_state(self.random_state))
 
     def _labels_in(self, y):

@@ -6,7 +6,7 @@ Used by `linear.py`.
 import numpy as np
 
 from ...score_models import Network
-from .._strengths import has_few_entries
+from .._strengths import has_few_entries, is_clear_gain
 from .cross_validation import GivenScores, calibrated_losses
 from .descriptions import auto_descriptions, new_forest
 from .epochs import AdamTraining
@@ -21,8 +21,6 @@ _NEAR = 1.05
 # If the forest is worse, a network is tried if its first epochs need at most this multiple of the products of features
 # and weights in cross-validation. On ImCLEF07A (96 labels) it is better than linear scores, and a forest is worse.
 _CHEAP = 4.0
-# Number of standard errors by which the log loss of another model must be lower than that of linear scores.
-_MIN_STANDARD_ERRORS = 1.0
 
 
 def best_solver(linear):
@@ -59,7 +57,7 @@ def best_solver(linear):
     if best is None:
         return linear
     gains = np.concatenate(losses[: len(best.trials)]) - np.concatenate(best.losses)
-    if least_gain(gains, best.weights) <= 0.0:
+    if not is_clear_gain(gains, best.weights):
         return linear
     solver = AdamTraining if isinstance(best.description, Network) else TreesTraining
     return solver(linear.estimator, linear.inference, *linear.data, best.description, best).cross_validate()
@@ -98,20 +96,7 @@ def _tried(linear, description, n_compared, lowest):
             return None
         gains = np.concatenate(lowest[: len(trials.trials)]) - np.concatenate(trials.losses)
         gain = gains.sum()
-        if least_gain(-gains, trials.weights) > 0.0:
+        if is_clear_gain(-gains, trials.weights):
             # It is clearly worse.
             return None
     return trials if gain > 0.0 else None
-
-
-def least_gain(gains, weights):
-    """Return the mean gain of samples minus a multiple of its standard error.
-
-    Parameters
-    ----------
-    gains : array of shape (n_samples,)
-        Gains of the samples, multiplied by their weights.
-    weights : array of shape (n_samples,)
-    """
-    deviations = gains - weights * gains.sum() / weights.sum()
-    return (gains.sum() - _MIN_STANDARD_ERRORS * np.sqrt(deviations @ deviations)) / weights.sum()

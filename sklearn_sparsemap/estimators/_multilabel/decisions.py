@@ -30,6 +30,7 @@ LIFT = 0.5
 N_LIKELY = 32
 # Maximum number of entries of the sets for which a dense copy is stored, which is faster.
 _MAX_DENSE = 2**14
+_TIED = 1e-12  # difference between mean scores of thresholds that is rounding
 # Maximum discount: the number that is subtracted from the count of a set.
 _MAX_DISCOUNT = 0.98
 # Maximum number of sets; the most frequent ones are kept.
@@ -146,12 +147,6 @@ def expected_scores(probabilities, gold, weights, thresholds=SET_GRID):
 def example_f1(n_hits, n_labels):
     """Return the F1 of two label sets, given the size of their intersection and the sum of their sizes."""
     return np.where(n_labels > 0.0, 2.0 * n_hits / np.maximum(n_labels, 1.0), 1.0)
-
-
-def best_threshold(scores, thresholds=GRID):
-    """Return the threshold with the best mean score; of several that tie, the middle one."""
-    best = np.flatnonzero(scores >= scores.max() - 1e-12)
-    return float(thresholds[best[len(best) // 2]])
 
 
 class ObservedLabelSets:
@@ -412,10 +407,11 @@ class Tuning:
             scores = np.where(allowed, f1, -1.0) if allowed.any() else f1
             if rule == "observed_sets":
                 scores = np.where(scores >= scores.max() - SPARED_F1, whole + 1e-6 * f1, -1.0)
-            threshold = best_threshold(scores, thresholds)
-            k = int(np.flatnonzero(thresholds == threshold)[0])
+            best = np.flatnonzero(scores >= scores.max() - _TIED)
+            # Of several thresholds that tie, the middle one.
+            k = int(best[len(best) // 2])
             mean = 0.5 * (f1[k] + float(example_f1(hits[k], n_labels[k])))
-            choices.append((threshold, rule, float(f1[k])))
+            choices.append((float(thresholds[k]), rule, float(f1[k])))
             means.append(mean)
             values.append(float(whole[k]) + 1e-6 * mean)
             kept.append(bool(allowed[k]))

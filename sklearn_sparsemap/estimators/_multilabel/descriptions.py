@@ -68,7 +68,7 @@ def score_model_of(hidden_layer_sizes, dropout, eta0, batch_size):
 
 
 def fitted_description(given, chosen, model):
-    """Return the attribute `score_model_`.
+    """Return the attribute `chosen_score_model_`.
 
     Parameters
     ----------
@@ -87,4 +87,5 @@ def fitted_description(given, chosen, model):
     if isinstance(model, NetworkModel):
         is_given = isinstance(given, Network) and tuple(given.hidden_layer_sizes) == model.hidden_layer_sizes
         return given if is_given else Network(model.hidden_layer_sizes, dropout=0.0, batch_size=64)
-    return given if isinstance(given, Trees) else model.public
+    # Parameters may have been set after the fit.
+    return model.public if given is None else given

@@ -103,7 +103,11 @@ class LabelSetFace:
         second = targets.shown(rival)
         if self.classes is not None:
             return Explained(first, second, difference, joined(terms, first), None, "log odds")
-        return Explained(first, second, difference, terms, sides, "log odds")
+        free, broken = None, ()
+        if model._graph.constraints:
+            free = targets.shown(odds > 0.0)
+            broken = [repr(rule) for rule in model._graph.broken(odds > 0.0)]
+        return Explained(first, second, difference, terms, sides, "log odds", free, broken)
 
     def in_order(self, y: Any) -> Any:
         return self._model._in_order(y)

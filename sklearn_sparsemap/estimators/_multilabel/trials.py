@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 
 from ...score_models import Network
 from .._monitor import report
-from .._strengths import MIN_DECREASE
+from .._strengths import last_decrease
 from .cross_validation import calibrated_losses
 from .epochs import epochs_of, for_epochs
 
@@ -102,8 +102,7 @@ class Trial:
     def _is_over(self, rival):
         """Tell whether training ends after the last measurement."""
         totals = [losses.sum() for losses in self.losses]
-        best = best_of(totals)
-        if len(totals) - 1 - best >= _PATIENCE:
+        if len(totals) - 1 - last_decrease(totals) >= _PATIENCE:
             return True
         return len(totals) > 1 and totals[-1] - rival > _REACH * (totals[-2] - totals[-1])
 
@@ -156,7 +155,7 @@ class Trials:
     def _best(self):
         """Index of the measurement with the lowest loss."""
         n = min(len(trial.steps) for trial in self.trials)
-        return best_of([sum(trial.losses[k].sum() for trial in self.trials) for k in range(n)])
+        return last_decrease([sum(trial.losses[k].sum() for trial in self.trials) for k in range(n)])
 
     @property
     def n_steps(self):
@@ -187,15 +186,6 @@ class Trials:
 def first_epochs(n_samples):
     """Return the number of epochs of a network before the first measurement."""
     return int(np.clip(np.ceil(_VISITS / n_samples), *_EPOCHS))
-
-
-def best_of(losses):
-    """Return the index of the last clear decrease of a curve: smaller losses after it are within the tolerance."""
-    best = 0
-    for k, loss in enumerate(losses):
-        if loss < (1.0 - MIN_DECREASE) * losses[best]:
-            best = k
-    return best
 
 
 def learner_of(estimator, description, X, task, rng, n_steps=None):

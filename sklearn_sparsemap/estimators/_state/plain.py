@@ -82,6 +82,7 @@ _STRUCTURES = (
 )  # fmt: skip
 for _name in _STRUCTURES:
     add_form(f"structures.{_name}", getattr(structures, _name))
+add_form("structures.RowChoice", type(structures.Simplex.in_estimators.of_rows))
 add_form("structures.Alignment", structures.Alignment, by_constructor(structures.Alignment, mode="kind"))
 add_form("structures.LinearProgram", structures.LinearProgram, Form(structures.LinearProgram, _arguments_of_program))
 for _cls in (factors.AtLeast, factors.AtMost, factors.Exactly):

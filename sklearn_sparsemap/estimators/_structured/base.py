@@ -11,10 +11,10 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..._core.annotations import Any, ArrayLike, NDArray, Self
+from ..._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
+from ..._core.available import available_if
 from ..._core.doc_link import DocLinkMixin
 from ..._core.errors import SampleError, naming
 from ..._core.moments import whole
@@ -36,7 +36,8 @@ from ..._training._task import agreement_score
 from ...inference._graph.map import MAP_TIME_LIMIT
 from ...inference._problems import batch_of
 from ...inference._sampling import draw_structures
-from ...losses import LOSSES, FenchelYoungLoss
+from ...losses import FenchelYoungLoss
+from ...losses._recipes import TRAINED
 from ...spans import Span
 from .._failures import in_turn, warn_of_gaps, warn_user
 from .._state.export import LearnedArraysMixin
@@ -60,7 +61,6 @@ from .targets import resolve_structure, targets_of
 def _has_proba(estimator):
     if estimator._is_structured() and not resolve_structure(estimator.structure).labelled:
         raise AttributeError("predict_proba is for labels, and these structures have none; use predict_marginals")
-    return True
 
 
 def _has_linear_scores(estimator):
@@ -69,7 +69,6 @@ def _has_linear_scores(estimator):
     is_linear = isinstance(given, str) and given in ("linear", "auto")
     if not (is_linear if model is None else "explain" in model.supports):
         raise AttributeError(not_linear("sparse coef_"))
-    return True
 
 
 def _learned_scores(name):
@@ -113,7 +112,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
     # Attributes, in addition to the model, that a fit sets before training. Callbacks get them from `Monitor`, and
     # `TrainingState` stores them.
-    _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_", "_mask")
+    _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_", "_mask", "_y_ndim")
     # The weights, from which training continues.
     _learned = FittedState()
     # Indices of the features whose weights a phase of training learns; None means all.
@@ -122,6 +121,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     _mask = 0.0
     # Whether training supports a weight for each step of a sample.
     _weighs_steps = False
+    # The number of axes of y in the last training, if it was one array, else 0.
+    _y_ndim = 0
     # The type of the weights. None means the type of X in the first call.
     _dtype = None
     # Forbidden transitions and score models, which only `StructuredSparseMAPClassifier` has.
@@ -163,7 +164,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         ----------
         X : as in `fit`
         known : sequence, default=None
-            Partially known structures to complete: the labels of each step, with None for unknown ones; likewise the
+            Partially known structures to complete: the labels of each step, with None for unknown ones, and a set of
+            labels for a step that has one of them, as a dictionary of tags knows it; likewise the
             heads of words, the columns of rows, whether each hyperarc is used, or the variables of a factor graph. None
             for a sample of which nothing is known.
         map_time_limit : float or None, default=10.0
@@ -174,8 +176,10 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         -------
         y : ndarray of shape (n_samples,)
             Labels, or a 1-D object array of structures, which are label arrays if they are made of labels. The result
-            for a label sequence without steps is empty. For a `LinearProgram`: a bool array of shape (n_samples,
-            n_variables).
+            for a label sequence without steps is empty. If `y` of the fit was one array with more axes, such as
+            (n_samples, n_steps), and all predicted structures have the same shape, they are one array, too. For
+            `Simplex` and samples with several rows: an int array with the index of a row for each sample. For a
+            `LinearProgram`: a bool array of shape (n_samples, n_variables).
         """
         self = whole(self)
         codes = predict_few(self, X, map_time_limit) if known is None else None
@@ -196,14 +200,16 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         message = None if bound_message is None else bound_message(structure, codes)
         if message is not None:
             warn_user(message)
-        return object_array([self.classes_[own] for own in codes]) if structure.labelled else codes
+        found = object_array([self.classes_[own] for own in codes]) if structure.labelled else codes
+        return _in_one_array(found, self._y_ndim) if self._y_ndim else found
 
     def predict_marginals(self, X: Any, known: Any = None) -> NDArray[Any]:
         """Compute the marginal probability of each label or part.
 
         With SparseMAP losses, perceptron and hinge these are SparseMAP marginals, most of which are zero. With the
-        losses crf and margin_crf they are the marginals of the Gibbs distribution. If structures differ in their number
-        of parts, the marginals agree with `predict`: an independent part is predicted if its marginal exceeds 1/2.
+        losses crf, margin_crf and expected_cost they are the marginals of the Gibbs distribution. If structures differ
+        in their number of parts, the marginals agree with `predict`: an independent part is predicted if its marginal
+        exceeds 1/2.
 
         Parameters
         ----------
@@ -226,7 +232,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
                 warn_of_gaps(gaps, objectives)
             return task.in_shapes(marginals)
 
-        argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
+        argmax = "gibbs" if TRAINED[self._loss].argmax == "gibbs" else "sparsemap"
         no_rows = np.zeros((0, self._learned.model.sizes[1]))
         marginals = self._infer(X, argmax, known, run, no_rows)
         return marginals if structure.is_flat else object_array(marginals)
@@ -319,11 +325,11 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
         return self._infer(X, "map", known, run, [(self._no_labels(), 0.0)])
 
-    def predict_spans(self, X: Any, *, min_probability: float = 0.0, tokens: Any = None) -> list[list[Span]]:
+    def predict_spans(self, X: Any, *, min_probability: float = 0.0, tokens: Any = None) -> Sequence[list[Span]]:
         """Find the labelled spans of each sample, with their marginal probabilities.
 
-        The probability of a span is that of all structures in which it occurs. With the losses crf and margin_crf it is
-        that of the Gibbs distribution, by forward-backward. With other losses it is the sum of the weights of the
+        The probability of a span is that of all structures in which it occurs. With the losses of a Gibbs distribution
+        it is that of this distribution, by forward-backward. With other losses it is the sum of the weights of the
         structures of SparseMAP; see `predict_structures`.
 
         Parameters
@@ -340,15 +346,16 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
 
         Returns
         -------
-        spans : list of lists of Span
-            In the order of their first steps. ``predicted`` tells which are in the result of `predict`; these have
+        spans : sequence of lists of Span
+            One list for each sample, made at its first access, with the spans in the order of their first steps.
+            ``list(spans)`` makes all of them. ``predicted`` tells which are in the result of `predict`; these have
             ``alternatives``. ``start`` and ``stop`` are positions of steps. A sample without steps has no spans.
 
         Raises
         ------
         ValueError
             If the labels are no spans, the structure is neither a chain nor a `Segmentation`, or the data are not as
-            described. Also for `SequenceBudget` with the losses crf and margin_crf.
+            described. Also for `SequenceBudget` with losses of a Gibbs distribution.
 
         See Also
         --------
@@ -691,7 +698,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     def _check_gibbs(self, method):
         """Raise ValueError unless the model was trained with a loss of a Gibbs distribution."""
         check_is_fitted(self)
-        if LOSSES[self._latest_loss].argmax != "gibbs":
+        if TRAINED[self._latest_loss].argmax != "gibbs":
             raise ValueError(
                 f"{method} is for models of a Gibbs distribution; train with loss='crf' (this model has "
                 f"loss={self._latest_loss!r})"
@@ -783,14 +790,14 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         task : Task
         scores : array of shape (n_rows, n_outputs)
         argmax : {"map", "sparsemap", "gibbs"}
-            The kind of inference, as in `LOSSES`. Except for "map", scores are already divided by the temperature.
+            The kind of inference, as in `TRAINED`. Except for "map", scores are already divided by the temperature.
         """
         varies = task.varies
         if not np.any(varies):
             return scores
         check_positive("temperature", self.temperature)
         half = 0.5 * (self.temperature if argmax == "map" else 1.0)
-        shift = half * (argmax == "sparsemap") - half * (LOSSES[self._latest_loss].argmax == "sparsemap")
+        shift = half * (argmax == "sparsemap") - half * (TRAINED[self._latest_loss].argmax == "sparsemap")
         return scores + shift * varies
 
     @property
@@ -821,6 +828,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        is_array = hasattr(y, "ndim") and hasattr(y, "dtype")
+        self._y_ndim = y.ndim if is_array and (y.ndim > 1 or y.dtype != object) else 0
         targets = targets_of(structure)
         X, y, sample_weight, kept = targets.without_empty(X, y, sample_weight)
         try:
@@ -913,6 +922,15 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
             tags.estimator_type = None
             tags.classifier_tags = None
         return tags
+
+
+def _in_one_array(structures, ndim):
+    """Return structures of one shape as one array if that has a number of axes; else as they are."""
+    if not all(isinstance(own, int | np.ndarray) for own in structures):
+        return structures
+    shapes = {np.shape(own) for own in structures}
+    is_one = len(shapes) == 1 and all(len(shape) + 1 == ndim for shape in shapes)
+    return np.array(list(structures)) if is_one else structures
 
 
 def aligned_cost(cost, classes):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import (
     Any,
@@ -23,6 +24,7 @@ from ..._core.annotations import (
     Sequence,
     StructureName,
 )
+from ..._core.available import available_if
 from ..._core.errors import naming
 from ..._core.moments import whole
 from ..._core.validation import (
@@ -38,7 +40,7 @@ from ..._training._partial_task import PartialTask
 from ..._training._task import agreement_score
 from ..._training.score_models import LinearModel
 from ...inference._batch import marginal_oracle_of
-from ...losses import LOSSES
+from ...losses._recipes import TRAINED
 from ...structures import Structure
 from .._failures import in_turn, restore_on_error
 from .._learners import boosting, network, out_of_fold  # noqa: F401, register their learners
@@ -47,6 +49,7 @@ from .._learners.held_out import check_validation, hold_out
 from .._learners.initial import check_finite_weights, weights_of_last_fit, zero_weights
 from .._learners.lbfgs import LBFGSLearner, PartialLBFGSLearner
 from .._learners.score_model import (
+    check_learns_from_streams,
     check_no_linear_parameters,
     continues,
     description_of,
@@ -87,6 +90,8 @@ _OTHER_PENALTY = 1.0
 _MAX_VARIANCE = 100.0
 # Number of samples that streams are taken to have, and largest number of samples that a weight is equivalent to.
 _STREAM, _MAX_WEIGHT = 10_000, 1e15
+# Attributes of a fit that chose the strength on a path.
+_PATH = ("alphas_", "held_out_losses_")
 # Default of `tol` for L-BFGS: largest entry of the gradient. Larger values save iterations, but end farther from the
 # minimum. Chosen on held-out parts of training data, like `_epoch_tol`.
 _LBFGS_TOL = 1e-3
@@ -99,23 +104,29 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     A score model computes the scores of parts from the features; by default it is linear. The score of a structure is
     the sum of the scores of its parts and of learned additional scores, such as the transitions of a chain. Training
-    minimises the mean Fenchel-Young loss plus ``alpha/2 |w|^2`` ([1]_, section 4). With 1-D `y` this is multiclass
-    classification with the sparsemax loss.
+    minimises the mean Fenchel-Young loss plus ``alpha/2 |w|^2`` ([1]_, section 4), or the mean expected cost plus this
+    penalty. With 1-D `y` this is multiclass classification with the sparsemax loss.
 
     Parameters
     ----------
     structure : {"auto", "chain", "tree", "matching"}, Structure, FactorGraph or callable, default="auto"
         The output structure. ``"auto"``: one label for each sample (1-D `y`, 2-D `X`). ``"chain"``: one label for each
-        step. ``"tree"``: the head of each word. ``"matching"``: the column of each row. A `FactorGraph` is that of all
-        samples; a callable maps each sample to its `FactorGraph`; see the notes.
-    loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
-        The training loss; see `sklearn_sparsemap.losses.FenchelYoungLoss`. The losses named ``margin_``, and hinge,
-        require that the true structure's score exceeds that of each other one by the number of wrong parts. If
-        structures differ in their number of parts, missing parts count, too.
+        step. ``"tree"``: the head of each word. ``"matching"``: the column of each row. ``Simplex()`` and samples with
+        several rows: the index of one of them. A `FactorGraph` is that of all samples; a callable maps each sample to
+        its `FactorGraph`; see the notes.
+    loss : str, default="sparsemap"
+        The training loss: ``"sparsemap"``, ``"margin_sparsemap"``, ``"perceptron"``, ``"hinge"``, ``"crf"``,
+        ``"margin_crf"`` or ``"expected_cost"``; see `sklearn_sparsemap.losses.FenchelYoungLoss`. The losses named
+        ``margin_``, and hinge, require that the true structure's score exceeds that of each other one by the number of
+        wrong parts. If structures differ in their number of parts, missing parts count, too. ``"expected_cost"``
+        minimises the expected number of wrong (and missing) parts of structures drawn from the Gibbs distribution, see
+        `sklearn_sparsemap.losses.ExpectedCost`. It is not convex: with linear scores, L-BFGS first fits crf, and
+        continues from there. Online and with other score models, fit ``loss="crf"`` first, then set ``warm_start=True``
+        and this loss, and fit again.
     cost : array-like of shape (n_classes, n_classes), default=None
-        Costs of wrong labels, for structures made of labels and losses with a margin: the cost of predicting the label
-        of the column if the label of the row is true, in the order of `classes_`. A table with the names of labels may
-        have more labels than `y`. Default: each wrong label costs 1.
+        Costs of wrong labels, for structures made of labels, losses with a margin and the expected cost: the cost of
+        predicting the label of the column if the label of the row is true, in the order of `classes_`. A table with the
+        names of labels may have more labels than `y`. Default: each wrong label costs 1.
     temperature : float, default=1.0
         Scale of the loss. Small values approach a structured perceptron, large values require a wider margin.
         Probabilities are those of the scores divided by the temperature. The perceptron loss does not depend on it. If
@@ -124,7 +135,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     alpha : float, "auto" or None, default=None
         Strength of the squared penalty on all weights except the intercept. Larger values give smaller weights.
         Default: ``0.15 * v / n``, with the total variance v of the features (at most 100) and the number n of samples;
-        more for perceptron, less for crf, margin_crf and recordings; ``1 / n`` for other score models than linear ones.
+        more for perceptron; less for crf, margin_crf, expected_cost and recordings; ``1 / n`` for other score models
+        than linear ones.
         ``"auto"`` chooses another strength if held-out samples show that it is better, and then learns from all
         samples, in about twice the time.
     solver : {"auto", "lbfgs", "adagrad", "mira"}, default="auto"
@@ -213,7 +225,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     additional_scores_ : dict of str -> ndarray
         All learned additional scores by name, including those of a `CustomStructure`.
     score_model_ : object
-        The fitted score model; for a classifier of scikit-learn, the fitted classifier.
+        The fitted score model; for an estimator of scikit-learn, the fitted estimator, or a list of one for each
+        output.
+    chosen_score_model_ : "linear", Network, Trees or estimator
+        What the parameter `score_model` could have been: the given description, or what ``"auto"`` chose.
     alpha_ : float
         Strength of the penalty: the given, the default or the chosen one.
     alphas_ : ndarray of shape (n_alphas,)
@@ -282,7 +297,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "structure": "no_validation",
-        "loss": [StrOptions(set(LOSSES))],
+        "loss": [StrOptions(set(TRAINED))],
         "cost": ["array-like", None],
         "temperature": [POSITIVE],
         "alpha": [NOT_NEGATIVE, StrOptions({"auto"}), None],
@@ -314,7 +329,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def __init__(
         self,
         structure: StructureName | Structure | FactorGraph | Callable[[Any], FactorGraph] = "auto",
-        loss: LossName = "sparsemap",
+        loss: LossName | Literal["expected_cost"] = "sparsemap",
         cost: ArrayLike | None = None,
         temperature: float = 1.0,
         alpha: float | Literal["auto"] | None = None,
@@ -369,6 +384,14 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self = whole(self)
         return self._current.public
 
+    @property
+    def chosen_score_model_(self) -> Any:
+        """The given description of the score model, or the one that ``score_model="auto"`` chose."""
+        self = whole(self)
+        check_is_fitted(self)
+        description = self._description()
+        return "linear" if description is None else description
+
     @with_callbacks
     @restore_on_error
     def fit(
@@ -399,7 +422,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             If a parameter is out of range, or the data are not as described; the message names the sample. Also if
             `early_stopping` is the fraction of the samples to hold out, and validation samples are given.
         """
-        structure = self._check_params()
+        structure = self._check_params(X)
         data = X, y
         X, gold, classes, task = self._training_data(structure, X, y, sample_weight, unknown=True)
         held_out = None
@@ -416,8 +439,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             model = zero_weights(task, X.values, self.solver)
         self._begin(structure, classes)
         if self.score_model == "auto" and isinstance(model, LinearModel):
-            self._chosen = choose_score_model(self, task, X, gold)
-        self._set_strength(task, X, gold)
+            self._chosen, candidate = choose_score_model(self, task, X, gold)
+            self._take_strength(candidate)
+        else:
+            self._set_strength(task, X, gold)
         task.weights = relative(task.weights)
         if is_given:
             held_out = self._given_validation(structure, X_val, y_val, model)
@@ -458,6 +483,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
         Streams, without `gold`, keep the strength of the first mini-batch or of `fit`.
         """
+        if gold is not None:
+            for name in _PATH:
+                vars(self).pop(name, None)
         if isinstance(self.alpha, Real):
             self.alpha_ = self.alpha
         elif gold is not None or not hasattr(self, "alpha_"):
@@ -471,7 +499,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             if self._description() is not None:
                 self.alpha_ = float(_OTHER_PENALTY / n_samples)
                 return
-            loss = LOSSES[task.loss]
+            loss = TRAINED[task.loss]
             penalty = _PERCEPTRON_PENALTY if task.loss == "perceptron" else _PENALTY
             penalty /= task.length_factor**2
             if loss.argmax == "gibbs":
@@ -480,13 +508,20 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             if loss.argmax != "map" and not loss.margin:
                 # Scores are proportional to the temperature.
                 penalty /= self.temperature
+            if loss.expected:
+                # The cost does not depend on the temperature.
+                penalty /= self.temperature**2
             variance = total_variance(X.values, np.repeat(weights, lengths))
             self.alpha_ = float(penalty * min(variance, _MAX_VARIANCE) / n_samples)
-        if gold is not None:
-            vars(self).pop("alphas_", None)
-            vars(self).pop("held_out_losses_", None)
-            if self.alpha == "auto" and self.solver != "mira":
-                self.alpha_, self.alphas_, self.held_out_losses_, _ = choose_penalty(self, task, X, gold)
+        if gold is not None and self.alpha == "auto" and self.solver != "mira":
+            self.alpha_, self.alphas_, self.held_out_losses_, _ = choose_penalty(self, task, X, gold)
+
+    def _take_strength(self, other):
+        """Take the strength of another estimator, with the path on which it was chosen."""
+        for name in ("alpha_", *_PATH):
+            vars(self).pop(name, None)
+            if name in vars(other):
+                setattr(self, name, vars(other)[name])
 
     def _learner(self, task, X, model, rng):
         """Return the learner of `fit`, which starts from a model; `rng` draws the order of the samples.
@@ -494,10 +529,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         The model is linear, except in a warm start: other kinds of score models have initial models of their own.
         """
         description = self._description()
-        if isinstance(task, PartialTask) and LOSSES[task.loss].margin:
+        if isinstance(task, PartialTask) and TRAINED[task.loss].margin and not task.is_expectation:
             raise ValueError(
                 f"y has labels of None, for which the cost of loss={task.loss!r} is not defined; use 'sparsemap', "
-                "'perceptron' or 'crf'"
+                "'perceptron', 'crf' or 'expected_cost'"
             )
         if description is not None:
             start = {} if isinstance(model, LinearModel) else {"start": model}
@@ -505,7 +540,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         solver = self.solver
         if solver == "auto":
             is_small = np.prod(model.coef.shape) <= _MAX_BATCH_WEIGHTS
-            solver = "lbfgs" if is_small and LOSSES[task.loss].argmax != "map" else "adagrad"
+            solver = "lbfgs" if is_small and TRAINED[task.loss].argmax != "map" else "adagrad"
         max_iter = self._iteration_limit(solver)
         if solver != "lbfgs":
             return learn_online(self, task, X, model, max_iter, rng)
@@ -516,6 +551,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             alpha=self.alpha_, tol=tol, max_iter=max_iter, n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
 
+    @available_if(check_learns_from_streams)
     @in_turn
     def partial_fit(
         self,
@@ -546,6 +582,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         ------
         ValueError
             As in `fit`; also at the first call without `classes`, and for a label that is not among them.
+        AttributeError
+            If the score model needs all samples at once: trees, or an estimator of scikit-learn. The estimator then has
+            no `partial_fit`.
         """
         goes_on = self._learned.optimizer is not None
         check_choice("on_new_labels", on_new_labels, ("raise", "add"))
@@ -564,6 +603,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         strength of the penalty needs a sample.
         """
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
+        if first:
+            # A new stream does not continue the score model that "auto" chose in an earlier fit.
+            vars(self).pop("_chosen", None)
         description = self._description()
         if first:
             model = (
@@ -606,11 +648,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """Return the maximum number of iterations of a solver."""
         return _MAX_ITER["lbfgs" if solver == "lbfgs" else "online"] if self.max_iter is None else self.max_iter
 
-    def _check_params(self):
+    def _check_params(self, X=None):
         """Check the parameters; return the structure."""
         check_parameters(self)
-        structure = resolve_structure(self.structure)
-        argmax = LOSSES[self.loss].argmax
+        structure = resolve_structure(self.structure, X)
+        argmax = TRAINED[self.loss].argmax
         if argmax == "gibbs":
             marginal_oracle_of(structure, f"loss={self.loss!r}")
         if self.solver == "lbfgs" and argmax == "map":

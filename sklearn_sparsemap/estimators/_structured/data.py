@@ -9,7 +9,7 @@ Used by `estimators/_multilabel`, `base.py`, `new_labels.py` and `targets.py`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import suppress
 from itertools import chain
 
@@ -22,6 +22,7 @@ from sklearn.utils.validation import _check_feature_names, validate_data
 from ..._core.errors import Place, SampleError
 from ..._core.ordering import sorted_set
 from ..._core.ragged import RaggedArray, ragged_of_checked
+from ..._core.tables import refuse_iterator
 from ..._core.validation import (
     IGNORED,
     check_magnitude,
@@ -52,6 +53,20 @@ _CHECKS = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "
 _NO_SEQUENCES = (str, bytes, dict, set, frozenset)
 
 
+def have_rows(X):
+    """Tell whether samples have several rows of features each, by the first one."""
+    if isinstance(X, RaggedArray) or getattr(X, "ndim", None) == 3:
+        return True
+    if sparse.issparse(X) or hasattr(X, "columns") or not hasattr(X, "__getitem__") or not hasattr(X, "__len__"):
+        return False
+    if isinstance(X, str | bytes | dict) or getattr(X, "ndim", 1) != 1 or len(X) == 0:
+        return False
+    first = X[0] if isinstance(X, list | tuple | np.ndarray) else None
+    if isinstance(first, list | tuple):
+        return len(first) > 0 and (isinstance(first[0], list | tuple) or getattr(first[0], "ndim", 0) == 1)
+    return getattr(first, "ndim", 0) == 2
+
+
 def check_flat(estimator, X, y=None, *, reset):
     """Check X of flat data and, in training, labels; return the rows as samples, and the labels.
 
@@ -64,8 +79,11 @@ def check_flat(estimator, X, y=None, *, reset):
     reset : bool
         Whether the features may differ from those of earlier calls.
     """
-    if isinstance(X, RaggedArray):
-        raise ValueError("X is a RaggedArray, but structure='auto' takes one row for each sample; name a structure")
+    if getattr(X, "ndim", 0) != 2 and have_rows(X):
+        raise ValueError(
+            "structure='auto' takes one row of features for each sample, but the samples of X have several; name a "
+            "structure, such as 'chain' for a label of each row, or Simplex() to choose one row of each sample"
+        )
     X = check_matrix(X)
     if y is None:
         values = validate_data(estimator, X, **_CHECKS, reset=reset)
@@ -412,6 +430,8 @@ def check_target(y, remedy):
     ValueError
         If a label is missing (NumPy writes NaN among str as "nan"), or is a set or a sequence of labels.
     """
+    if isinstance(y, Iterator):
+        refuse_iterator(y, "y")
     if isinstance(y, np.ma.MaskedArray):
         check_not_masked(y, "y")
     if (hasattr(y, "ndim") and y.ndim != 1) or isinstance(y, str | bytes) or not isinstance(y, Sized):

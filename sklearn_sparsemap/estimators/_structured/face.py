@@ -85,7 +85,17 @@ class StructuredFace:
         predicted, rival = self.decode([first, rival])
         if self.classes is not None:
             return Explained(predicted, rival, difference, joined(terms, predicted), None, "scores")
-        return Explained(predicted, rival, difference, terms, sides, "scores")
+        found = self._without_rules(batch, classes)
+        free, broken = (None, ()) if found is None else (self.decode([found[0]])[0], found[1])
+        return Explained(predicted, rival, difference, terms, sides, "scores", free, broken)
+
+    def _without_rules(self, batch: Batch, classes: Any) -> Any:
+        """Return the best structure of one sample without rules, and the rules that it violates; None for no rules."""
+        model = self._model
+        if model.constraints is None:
+            return batch.task.without_rules(batch.scores, batch.additional)
+        codes = batch.task.predict(batch.scores, self.learned.additional.astype(np.float64), None)
+        return codes, model._transition_mask(model._structure, classes).broken(codes)
 
     def in_order(self, y: Any) -> Any:
         return y

@@ -118,7 +118,7 @@ def predict_few(model, X, map_time_limit):
     if not (values > -np.inf).all():
         return None
     found = decode_problems(structure, problems, slots, slot_ptr)
-    return object_array(found)
+    return np.array(found) if structure.in_estimators.predicts_arrays else object_array(found)
 
 
 def _rows_of_few(X):

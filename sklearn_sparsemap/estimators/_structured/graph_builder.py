@@ -16,6 +16,7 @@ from ..._core.errors import Place, SampleError, error_at, part_of
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_numbers
 from ..._training._graph_task import GraphTask
+from ...factors import FactorGraph
 from ...losses._graphs import check_graph, learned_shapes
 from ...structures._base import InEstimators
 
@@ -42,7 +43,7 @@ class GraphBuilder:
     score_ndim = None
     in_estimators = InEstimators()
     marginal_oracle = None
-    no_marginals = "in factor graphs those of a Gibbs distribution are #P-hard; use 'sparsemap' or 'hinge'"
+    no_marginals = FactorGraph.no_marginals
 
     def __init__(self, function, shapes=None):
         self.function, self.shapes = function, shapes

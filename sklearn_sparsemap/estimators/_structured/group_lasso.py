@@ -320,7 +320,7 @@ default=None
 
     def _prepare_fit(self, X, y, sample_weight):
         """Lay out training samples, and set the attributes of a new model; return features, task, and start."""
-        structure = self._check_params()
+        structure = self._check_params(X)
         X, _, classes, task = self._training_data(structure, X, y, sample_weight)
         task.weights = relative(task.weights)
         warn_of_scales(X.values)
@@ -360,10 +360,10 @@ default=None
         coef[columns] = debiased.coef
         return LinearModel(coef, debiased.intercept, debiased.additional)
 
-    def _check_params(self):
+    def _check_params(self, X=None):
         """Check the parameters; return the structure."""
         check_parameters(self)
-        structure = resolve_structure(self.structure)
+        structure = resolve_structure(self.structure, X)
         if not structure.uses_graphs:
             # It refuses losses that the structure does not have.
             Inference(structure, self.loss)

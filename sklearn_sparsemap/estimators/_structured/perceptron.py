@@ -364,7 +364,7 @@ default=None
             If a parameter is out of range, the groups do not fit the features, or the data are not as described; the
             message names the sample.
         """
-        structure = self._check_params()
+        structure = self._check_params(X)
         data = X, y
         X, _, classes, task = self._training_data(structure, X, y, sample_weight)
         task.weights = relative(task.weights)
@@ -484,7 +484,7 @@ default=None
 
     def _validate_finalize(self, X, y, sample_weight):
         """Check the parameters and, if there are samples, lay them out; return their task or None, and X."""
-        structure = self._check_params()
+        structure = self._check_params(X)
         check_is_fitted(self)
         if (X is None) != (y is None):
             raise ValueError("finalize takes both X and y, or neither; pass the missing one")
@@ -559,10 +559,10 @@ default=None
             self._learned = FittedState(self._current, final=final_state(optimizer, optimizer, self._loss))
         super()._edit(**arrays)
 
-    def _check_params(self):
+    def _check_params(self, X=None):
         """Check the parameters; return the structure."""
         check_parameters(self)
-        structure = resolve_structure(self.structure)
+        structure = resolve_structure(self.structure, X)
         if structure.uses_graphs:
             raise ValueError("GroupLassoPerceptron does not learn factor graphs; use StructuredSparseMAPClassifier")
         Inference(structure, self.loss)

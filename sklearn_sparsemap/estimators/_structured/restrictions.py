@@ -5,6 +5,8 @@ Used by `estimators/_multilabel`, `base.py`, `face.py` and `targets.py`.
 
 from collections.abc import Iterable, Sized
 from contextlib import contextmanager
+from itertools import pairwise
+from numbers import Integral
 
 import numpy as np
 
@@ -56,10 +58,16 @@ class TransitionMask:
         labels = [*self.labels[:-1], "O"]
         split = [split_label(label, scheme.prefixes) for label in labels]
         if None in split:
+            wrong = labels[split.index(None)]
+            remedy = "for other labels pass a list of forbidden pairs (from, to)"
+            if isinstance(wrong, Integral):
+                remedy = (
+                    "give integer tags their names: y = [labels_from_tags(tags, names) for tags in y], with "
+                    "labels_from_tags of sklearn_sparsemap.spans"
+                )
             raise ValueError(
                 f"constraints={name!r} need labels that are 'O' or one of {', '.join(sorted(scheme.prefixes[1:]))} "
-                f"followed by '-' and a type; got {quoted(labels[split.index(None)])}; for other labels pass a list of "
-                "forbidden pairs (from, to)"
+                f"followed by '-' and a type; got {quoted(wrong)}; {remedy}"
             )
         prefixes, types = (np.array(values) for values in zip(*split))
         pairs = prefixes[:, None], prefixes, (types[:, None] == types).astype(np.int64)
@@ -85,6 +93,13 @@ class TransitionMask:
         """Return additional scores of a chain: -inf for forbidden transitions and labels, else 0."""
         flat = np.concatenate([self.pairs[:-1, :-1].ravel(), self.pairs[-1, :-1], self.pairs[:-1, -1]])
         return np.where(flat, -np.inf, 0.0)
+
+    def broken(self, codes):
+        """Return the forbidden pairs in one sequence of codes, each once, as texts."""
+        side = len(self.labels) - 1
+        pairs = pairwise([side, *codes.tolist(), side])
+        names = [*map(str, self.labels[:-1]), "the sides"]
+        return list(dict.fromkeys(f"{names[j]} after {names[i]}" for i, j in pairs if self.pairs[i, j]))
 
     def check(self, codes):
         """Raise ValueError if gold labels violate the constraints. Pairs with an unknown label are not checked.

@@ -10,7 +10,7 @@ import numpy as np
 from ...score_models import Network, Trees
 from .._failures import check_finite_loss
 from .._monitor import report
-from .._strengths import MIN_DECREASE, has_few_entries, is_clear_gain
+from .._strengths import has_few_entries, is_clear_gain, last_decrease
 from .penalty import held_out_parts
 
 # Score models in the order in which they are tried, with the descriptions that are tried. Trees take longer steps than
@@ -23,10 +23,11 @@ _PATIENCE = 2
 
 
 def choose_score_model(estimator, task, X, gold):
-    """Compare score models by the loss of held-out samples; return "linear", "network" or "trees".
+    """Compare score models by the loss of held-out samples; return "linear", "network" or "trees", and its estimator.
 
     Another model than the linear one is chosen if its loss is lower by more than one standard error. Features that
-    are mostly zero, and fewer samples than a comparison needs, have linear scores.
+    are mostly zero, and fewer samples than a comparison needs, have linear scores. The estimator is a copy that has the
+    strength of the penalty for this model.
 
     Parameters
     ----------
@@ -36,20 +37,19 @@ def choose_score_model(estimator, task, X, gold):
     X : RaggedArray
     gold : array or RaggedArray
     """
-    chosen = "linear"
-    if has_few_entries(X.values):
-        return chosen
+    chosen = None
     lowest = None
     for name, description in _TRIED.items():
         candidate = copy(estimator)
         candidate.score_model = description
         candidate._set_strength(task, X, gold)
-        parts = held_out_parts(candidate, task, X, gold)
+        parts = [] if has_few_entries(X.values) else held_out_parts(candidate, task, X, gold)
         if not parts:
-            return chosen
+            return name, candidate
         losses = np.concatenate([_best_losses(estimator, name, part) for part in parts])
         if lowest is None or is_clear_gain(lowest - losses):
-            chosen, lowest = name, losses
+            chosen = name, candidate
+            lowest = losses
     return chosen
 
 
@@ -69,8 +69,7 @@ def _best_losses(estimator, name, part):
             return False
         found.append(part.losses_of(learner.model()))
         totals = [losses.sum() for losses in found]
-        best = int(np.argmin(totals * (1.0 + MIN_DECREASE) ** np.arange(len(totals))))
-        return len(totals) - 1 - best >= _PATIENCE
+        return len(totals) - 1 - last_decrease(totals) >= _PATIENCE
 
     # Its number of rounds is that of the lowest loss here.
     learner.is_validated = True

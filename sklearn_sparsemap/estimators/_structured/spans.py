@@ -3,16 +3,20 @@
 Used by `base.py`.
 """
 
+from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise, repeat
 from numbers import Real
 
 import numpy as np
+from scipy import sparse
 
-from ..._core.offsets import ragged_indices
+from ..._core.offsets import offsets, ragged_indices
 from ..._core.spans import NAMED_SCHEMES
 from ..._core.tables import by_samples
 from ..._core.validation import check_positive, check_same_length, quoted
-from ...losses import LOSSES
+from ...inference._results.lazy import LazyResults
+from ...losses._recipes import TRAINED
 from ...spans import Span
 from ...spans._tokens import read_tokens
 from .._failures import warn_of_gaps
@@ -35,37 +39,40 @@ def predict_spans(model, X, min_probability, tokens):
     reader = _reader_of(model, structure)
     if tokens is not None:
         tokens = _check_tokens(tokens, X)
-    with_rows = np.flatnonzero(X.lengths).tolist()
+    with_rows = np.flatnonzero(X.lengths)
     threshold = float(min_probability)
 
-    argmax = "gibbs" if LOSSES[model._loss].argmax == "gibbs" else "sparsemap"
+    argmax = "gibbs" if TRAINED[model._loss].argmax == "gibbs" else "sparsemap"
     best = []
+    found = [(np.zeros((0, 5), np.int64), np.zeros(0))]
 
     def predict(task, scores, additional):
         best.extend(_best_structures(task, task.predict(scores, additional, model.n_jobs)))
         if structure.fixed_size:
             # Scores of a distribution are those of the best structure, divided by the temperature.
             check_positive("temperature", model.temperature)
-            return list_spans(task, scores / model.temperature, additional / model.temperature)
+            find_spans(task, scores / model.temperature, additional / model.temperature)
         return best
 
-    def list_spans(task, scores, additional):
+    def find_spans(task, scores, additional):
         predicted = reader.find_in(best)
         if argmax == "gibbs":
             least = _thresholds(X.grids[with_rows, 0], len(reader.names), threshold)
-            rows, chances = task.likely_spans(scores, additional, reader, least, predicted, model.n_jobs)
+            found[0] = task.likely_spans(scores, additional, reader, least, predicted, model.n_jobs)
         else:
             distributions, gaps, objectives = task.distributions(scores, additional, model.n_jobs)
             warn_of_gaps(gaps, objectives)
-            rows, chances = _mixture(distributions, reader, predicted)
-        own_tokens = None if tokens is None else [tokens[i] for i in with_rows]
-        return _as_spans(*_sorted(rows, chances, threshold), reader.names, own_tokens, len(best))
+            found[0] = _mixture(distributions, reader, predicted, task.row_ptr)
+        return best
 
-    results = model._infer(X, "map", None, predict)
+    model._infer(X, "map", None, predict)
     if not structure.fixed_size:
         # The regulariser shifts these scores.
-        results = model._infer(X, argmax, None, list_spans)
-    return [[] if own is None else own for own in results]
+        model._infer(X, argmax, None, find_spans)
+    rows, chances = _sorted(*found[0], threshold)
+    if len(with_rows) < len(X):
+        rows[:, 0] = with_rows[rows[:, 0]]
+    return SpansOfSamples(rows, chances, reader.names, tokens, len(X))
 
 
 def _thresholds(n_steps, n_types, given):
@@ -107,7 +114,7 @@ def _check_tokens(tokens, X):
     return found
 
 
-def _mixture(distributions, reader, predicted):
+def _mixture(distributions, reader, predicted, row_ptr):
     """Return the spans of the structures of each sample, with the sums of their weights, and the predicted ones.
 
     Parameters
@@ -117,25 +124,33 @@ def _mixture(distributions, reader, predicted):
         See `Structure.span_reader`.
     predicted : tuple of arrays (samples, starts, lasts, types)
         They may be outside of the support of SparseMAP.
+    row_ptr : int array
+        The first step of each sample among all.
 
     Returns
     -------
     rows, probabilities : arrays
-        As those of `Structure.likely_spans`.
+        As those of `Structure.likely_spans`, in the order of samples and first steps.
     """
-    samples = np.repeat(np.arange(len(distributions)), [len(own) for own in distributions])
+    of_structure = np.repeat(np.arange(len(distributions)), [len(own) for own in distributions])
     weights = np.array([weight for own in distributions for _, weight in own])
     which, *places = reader.find_in([structure for own in distributions for structure, _ in own])
-    columns = [np.concatenate(pair) for pair in zip((samples[which], *places), predicted)]
-    # One number for each span, in the order of samples and steps.
-    codes = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        codes = codes * (column.max(initial=0) + 1) + column
-    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    sums = np.bincount(inverse[: len(which)], weights[which], minlength=len(first))
-    is_predicted = np.zeros(len(first), np.int64)
-    is_predicted[inverse[len(which) :]] = 1
-    return np.column_stack([*(column[first] for column in columns), is_predicted]), sums
+    columns = [np.concatenate(pair) for pair in zip((of_structure[which], *places), predicted)]
+    samples, starts, lasts, types = columns
+    n_types = int(types.max(initial=0)) + 1
+    # A row of a sparse matrix for each first step of a span, and a column for each length and type; it adds weights.
+    shape = int(row_ptr[-1]), (int((lasts - starts).max(initial=0)) + 1) * n_types
+    places = row_ptr[samples] + starts, (lasts - starts) * n_types + types
+    weights = np.concatenate([weights[which], np.zeros(len(predicted[0]))])
+    sums = sparse.coo_array((weights, places), shape=shape).tocsr()
+    firsts = np.repeat(np.arange(shape[0]), np.diff(sums.indptr))
+    lengths, types = np.divmod(sums.indices.astype(np.int64), n_types)
+    n_predicted = len(predicted[0])
+    codes = firsts * shape[1] + sums.indices
+    is_predicted = np.isin(codes, places[0][-n_predicted:] * shape[1] + places[1][-n_predicted:]) & (n_predicted > 0)
+    samples = np.searchsorted(row_ptr, firsts, side="right") - 1
+    starts = firsts - row_ptr[samples]
+    return np.column_stack([samples, starts, starts + lengths, types, is_predicted]), sums.data
 
 
 def _sorted(rows, chances, threshold):
@@ -155,40 +170,74 @@ def _in_line(rows, steps):
     return rows[:, 0] * (int(rows[:, 2].max(initial=0)) + 1) + steps
 
 
-def _alternatives(rows, chances):
-    """Return, for each predicted span, the places of the likely others that share a step with it, as three lists.
+class SpansOfSamples(LazyResults):
+    """The spans of many samples: a sequence of lists of `Span`, each made at its first access.
 
-    They are the places of the predicted spans, those of all others, and the ends of their parts of this list.
+    Its objects take several times as long as their probabilities. It equals lists with the same spans.
+
+    Parameters
+    ----------
+    rows, chances : arrays
+        As those of `Structure.likely_spans`, in the order of samples and first steps.
+    names : sequence
+        Types by their numbers.
+    tokens : list of Offsets or None
+    n_samples : int
     """
-    own = np.flatnonzero(rows[:, 4])
-    likely = np.flatnonzero((rows[:, 4] == 0) & (chances >= _LIKELY))
-    starts = _in_line(rows, rows[:, 1])
-    lasts = _in_line(rows, rows[:, 2])
-    longest = int((lasts - starts)[likely].max(initial=0))
-    begins = np.searchsorted(starts[likely], starts[own] - longest)
-    lengths = np.searchsorted(starts[likely], lasts[own], side="right") - begins
-    others = likely[ragged_indices(begins, lengths)]
-    which = np.repeat(np.arange(len(own)), lengths)
-    kept = lasts[others] >= starts[own][which]
-    others, which = others[kept], which[kept]
-    order = np.lexsort([-chances[others], which])
-    ends = np.cumsum(np.bincount(which, minlength=len(own)))
-    return own.tolist(), others[order].tolist(), [0, *ends.tolist()]
+
+    def __init__(self, rows, chances, names, tokens, n_samples):
+        self._rows, self._chances, self._names, self._tokens = rows, chances, names, tokens
+        self._bounds = np.searchsorted(rows[:, 0], np.arange(n_samples + 1)).tolist()
+        self._alternatives, self._ends = _alternatives(rows, chances)
+        self._own = np.searchsorted(np.flatnonzero(rows[:, 4]), self._bounds).tolist()
+
+    def __len__(self):
+        return len(self._bounds) - 1
+
+    def __eq__(self, other):
+        return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
+
+    def _make(self, i):
+        first, last = self._bounds[i : i + 2]
+        _, starts, lasts, types, flags = self._rows[first:last].T.tolist()
+        stops = [last_step + 1 for last_step in lasts]
+        kinds = map(self._names.__getitem__, types)
+        places = [repeat(None)] * 3
+        if self._tokens is not None and starts:
+            places = zip(*map(self._tokens[i].fields, starts, stops))
+        fields = zip(starts, stops, kinds, self._chances[first:last].tolist(), *places, map(bool, flags), repeat(()))
+        # `Span` itself takes three times as long.
+        spans = list(map(partial(tuple.__new__, Span), fields))
+        own = [k for k, flag in enumerate(flags) if flag]
+        ends = self._ends[self._own[i] : self._own[i + 1] + 1].tolist()
+        others = [spans[k] for k in (self._alternatives[ends[0] : ends[-1]] - first).tolist()]
+        for k, begin, end in zip(own, ends, ends[1:]):
+            if begin < end:
+                alternatives = tuple(others[begin - ends[0] : end - ends[0]])
+                spans[k] = tuple.__new__(Span, (*spans[k][:-1], alternatives))
+        return spans
 
 
-def _as_spans(rows, chances, names, tokens, n_samples):
-    """Return the `Span` of each sample, given rows and probabilities of spans in order."""
-    samples, starts, lasts, types, flags = rows.T.tolist()
-    stops = [last + 1 for last in lasts]
-    kinds = [names[kind] for kind in types]
-    places = [repeat(None)] * 3
-    if tokens is not None and len(rows):
-        places = zip(*[tokens[i].fields(start, stop) for i, start, stop in zip(samples, starts, stops)])
-    fields = zip(starts, stops, kinds, chances.tolist(), *places, map(bool, flags), repeat(()))
-    spans = list(map(Span._make, fields))
-    own, others, ends = _alternatives(rows, chances)
-    for place, (first, last) in zip(own, pairwise(ends)):
-        if first < last:
-            spans[place] = spans[place]._replace(alternatives=tuple([spans[k] for k in others[first:last]]))
-    cuts = np.searchsorted(rows[:, 0], np.arange(n_samples + 1)).tolist()
-    return [spans[first:last] for first, last in pairwise(cuts)]
+def _alternatives(rows, chances):
+    """Return, for each predicted span, the places of the likely others that share a step with it, as two arrays.
+
+    They are the places of all these, the most probable of each predicted span first, and the ends of its part.
+    """
+    is_own = rows[:, 4] > 0
+    starts, lasts = (_in_line(rows, rows[:, column]) for column in (1, 2))
+    likely = np.flatnonzero(~is_own & (chances >= _LIKELY))
+    own_starts, own_lasts = starts[is_own], lasts[is_own]
+    starts, lasts = starts[likely], lasts[likely]
+    longest = int((lasts - starts).max(initial=0))
+    begins = np.searchsorted(starts, own_starts - longest)
+    lengths = np.searchsorted(starts, own_lasts, side="right") - begins
+    others = ragged_indices(begins, lengths)
+    which = np.repeat(np.arange(len(lengths)), lengths)
+    kept = lasts[others] >= own_starts[which]
+    which = which[kept]
+    by_chance = np.argsort(-chances[likely], kind="stable")
+    ranks = np.empty_like(by_chance)
+    ranks[by_chance] = np.arange(len(likely))
+    order = np.sort(which * len(likely) + ranks[others[kept]])
+    found = likely[by_chance[order % max(len(likely), 1)]]
+    return found, offsets(np.bincount(which, minlength=len(lengths)))

@@ -31,7 +31,7 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStru
         X : RaggedArray
         task : Task
         """
-        structure = self._check_params()
+        structure = self._check_params(X)
         first = not hasattr(self, "_structure")
         if self.class_weight == "balanced":
             raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")

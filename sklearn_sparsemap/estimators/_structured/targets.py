@@ -6,7 +6,7 @@ All forms have the same methods. Inside, labels are codes, and other structures 
 Used by `base.py`, `classifier.py`, `face.py`, `group_lasso.py`, `perceptron.py` and `stream.py`.
 """
 
-from collections.abc import Sized
+from collections.abc import Iterable, Sized
 from functools import singledispatch
 
 import numpy as np
@@ -32,6 +32,7 @@ from .data import (
     encode_labels,
     flatten_labels,
     given_classes,
+    have_rows,
     sorted_labels,
     split_step_weights,
 )
@@ -42,25 +43,26 @@ _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "m
 
 
 @singledispatch
-def resolve_structure(structure):
-    """Return the Structure, `GraphBuilder` or `FixedGraph` for the parameter `structure`."""
+def resolve_structure(structure, X=None):
+    """Return the Structure, `GraphBuilder` or `FixedGraph` for the parameter `structure`, and the samples if known."""
     if isinstance(structure, str) and structure in _STRUCTURES:
         return _STRUCTURES[structure]()
     if callable(structure) and not isinstance(structure, type):
         return GraphBuilder(structure)
     raise ValueError(
-        f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))}, a Structure, such as Matching(), "
-        "a FactorGraph, or a function from a sample to one"
+        f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))}, a Structure, such as Matching() "
+        "or Simplex(), a FactorGraph, or a function from a sample to one"
     )
 
 
 @resolve_structure.register
-def _(structure: Structure):
-    return structure
+def _(structure: Structure, X=None):
+    of_rows = structure.in_estimators.of_rows
+    return structure if of_rows is None or not have_rows(X) else of_rows
 
 
 @resolve_structure.register
-def _(structure: FactorGraph):
+def _(structure: FactorGraph, X=None):
     return FixedGraph(structure)
 
 
@@ -176,13 +178,14 @@ class OtherStructures:
             shape = structure.scores_shape(tuple(X.grids[i].tolist()), 1)
             first, last = X.indptr[i], X.indptr[i + 1]
             try:
-                forbidden = structure.forbidden_by(list(entries), shape)
+                entries = list(entries) if isinstance(entries, Iterable) else [entries]
+                forbidden = structure.forbidden_by(entries, shape)
             except ValueError as error:
                 raise SampleError("known", i, f": {error}") from None
             if forbidden is None:
                 raise ValueError(
-                    "known is for structures made of labels, trees without labels, matchings and hyperpaths; got "
-                    f"{structure!r}"
+                    "known is for structures made of labels, choices, trees without labels, matchings and "
+                    f"hyperpaths; got {structure!r}"
                 )
             scores[first:last][forbidden.reshape(-1)] = -np.inf
         return scores
@@ -233,8 +236,10 @@ class Labels(OtherStructures):
 
     def restrict(self, task, X, classes, known, scores):
         check_known_length(known, len(X))
+        lengths = X.lengths.tolist()
+        sets, known = _split_sets(known, lengths)
         with naming(y="known"):
-            labels = flatten_labels(self._labels_of_rows(known, X.lengths.tolist()), X.lengths)
+            labels = flatten_labels(self._labels_of_rows(known, lengths), X.lengths)
         codes = codes_of(labels, classes, unknown=True)
         if (codes == -1).any():
             row = int(np.argmax(codes == -1))
@@ -245,6 +250,16 @@ class Labels(OtherStructures):
         kept = scores[rows, codes[rows]]
         scores[rows] = -np.inf
         scores[rows, codes[rows]] = kept
+        numbers = {label: k for k, label in enumerate(classes.tolist())}
+        for i, step, allowed in sets:
+            found = [numbers[label] for label in allowed if label in numbers]
+            if not found:
+                labels = sorted(map(quoted, allowed))
+                fault = (
+                    f" allows {', '.join(labels) or 'no label'} in step {step}, none of which is in classes_; use None"
+                )
+                raise SampleError("known", i, fault)
+            scores[X.indptr[i] + step, np.setdiff1d(np.arange(len(numbers)), found)] = -np.inf
         return scores
 
     def named(self, codes, classes):
@@ -393,6 +408,36 @@ def _with_extras(X, extras):
     if extras is not None:
         X.extras = extras
     return X
+
+
+def _split_sets(known, lengths):
+    """Split sets of allowed labels from known labels.
+
+    Parameters
+    ----------
+    known : sequence
+        For each sample, its label, its labels by steps, or None; a set in place of a label has the allowed ones.
+    lengths : list of int
+        Numbers of steps.
+
+    Returns
+    -------
+    sets : list of tuples (sample, step, set)
+    known : list
+        With None in place of sets.
+    """
+    sets = []
+    others = list(known)
+    for i, entries in enumerate(others):
+        if isinstance(entries, set | frozenset):
+            sets.append((i, 0, entries))
+            others[i] = None
+        elif isinstance(entries, list | tuple | np.ndarray) and len(entries) == lengths[i]:
+            own = [(i, step, entry) for step, entry in enumerate(entries) if isinstance(entry, set | frozenset)]
+            if own:
+                sets += own
+                others[i] = [None if isinstance(entry, set | frozenset) else entry for entry in entries]
+    return sets, others
 
 
 def _taken(samples, kept):

@@ -11,10 +11,10 @@ from itertools import chain
 import numpy as np
 from scipy import sparse
 from sklearn.base import MetaEstimatorMixin, OneToOneFeatureMixin, clone
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, NDArray, Self
+from ..._core.available import available_if
 from ..._core.errors import SampleError
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_matrix
@@ -22,7 +22,7 @@ from .output import MetaRaggedTransformer
 
 
 def _inner_has_partial_fit(on_rows):
-    return hasattr(on_rows.transformer, "partial_fit")
+    return on_rows.transformer.partial_fit
 
 
 class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=None):

@@ -34,10 +34,7 @@ class WordClusters(BaseWordTransformer, auto_wrap_output_keys=None):
     Parameters
     ----------
     vectors : dict, tuple, object or path
-        The vectors of words: a dict from word to array; a pair (words, array); an object with ``key_to_index`` and
-        ``vectors``, such as gensim's ``KeyedVectors``; a ``Vocab`` of spaCy's (``nlp.vocab``); or the path of a file
-        that `load_word_vectors` reads, in each fit. Copies of the transformer share them. Prefer a pair to a large
-        dict, because scikit-learn's display of a model writes the whole dict.
+        The vectors of words, in one of the forms that `WordVectors` takes. Copies of the transformer share them.
     n_clusters : int or sequence of int, default=(200, 1000)
         Numbers of clusters. Each is at most the number of vectors.
     window : int, default=2

@@ -248,13 +248,13 @@ def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9, map_time
 
 
 def n_best_of_graph(graph, scores, k, *, additional=None, n_jobs=None, tol=1e-9, map_time_limit=MAP_TIME_LIMIT):
-    """Find the `k` best assignments of each sample; see `n_best`."""
+    """Find the `k` best assignments of each sample: a list of lists, and whether a list of samples was given."""
     batches, many = problems_by_graph(graph, scores, additional)
     results = [None] * sum(len(problems.scores) for problems in batches)
     groups = [(problems.numbers, problems) for problems in batches]
     for i, layout, best in best_of_groups(groups, k, n_jobs, map_time_limit, tol):
         results[i] = [(layout.shape_variables(assignment), value) for assignment, value in best]
-    return results if many else results[0]
+    return results, many
 
 
 class GraphBatch(NamedTuple):

@@ -1,6 +1,6 @@
 """Results that are computed on demand: the common part of all batches.
 
-Used by `graph_batch.py` and `structure_batch.py`.
+Used by `estimators`, `graph_batch.py` and `structure_batch.py`.
 """
 
 from collections.abc import Iterator, Sequence

@@ -20,7 +20,7 @@ from ..._numerics.face import Direction, complete_face
 from ..._numerics.loops import GAP, N_ITER, OBJECTIVE
 from ..._numerics.solver import AIM
 from ..._numerics.support import EPS
-from .._batch import default_max_iter
+from .._batch import decode_stack, default_max_iter
 from .products import NEGLIGIBLE, make_directions, make_supports, multiply
 from .solutions import SparseMAPSolutions
 
@@ -171,7 +171,7 @@ class SparseMAPResult(SparseMAPSolutions):
             paths, weights = structure.polytope_solver.paths(
                 p.dims, readonly(self._flat), slots, additional_slots, weights
             )
-            encoded = [structure.encode(path, p.dims) for path in paths]
+            encoded = structure.in_estimators.encode_all(structure, paths, p.dims)
             slots, additional_slots = (np.array(parts) for parts in zip(*encoded))
         elif by_facets:
             limit = np.array([default_max_iter(p.n_parts) if self._max_iter is None else self._max_iter])
@@ -198,8 +198,7 @@ class SparseMAPResult(SparseMAPSolutions):
 
     @cached_property
     def structures(self) -> list[Any]:
-        structure, dims = self._batch.structure, self._batch.dims
-        return [structure.decode(slots, dims) for slots in self.support[0][self._order]]
+        return decode_stack(self._batch.structure, self.support[0][self._order], self._batch.dims)
 
     @property
     def additional_marginals(self) -> dict[str, NDArray[np.float64]]:

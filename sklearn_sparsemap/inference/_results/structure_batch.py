@@ -15,8 +15,9 @@ from ..._core.errors import Place, SampleError
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_numbers
 from ..._numerics.loops import GAP, N_ITER, OBJECTIVE
-from .._batch import decode_problems
+from .._batch import decode_problems, decode_stack
 from .lazy import LazyResults
+from .products import NEGLIGIBLE
 from .solutions import SparseMAPSolutions, most_probable_first
 from .structure import MAPResult, MarginalResult, S, SparseMAPResult
 
@@ -140,7 +141,26 @@ class SparseMAPBatch(SparseMAPSolutions, LazyResults[SparseMAPResult]):
         return [ptr.tolist() for ptr in (self._batch.problems.score_ptr, *self._ptr)]
 
     def _supports(self, chosen):
-        return [self[int(i)].support for i in chosen]
+        return [self[i].support if self._by_facets[i] else self._own_support(i) for i in map(int, chosen)]
+
+    def _own_support(self, i):
+        """Return the support of a sample that was solved by structures; see `SparseMAPResult.support`."""
+        _, weights, *places = self._bounds
+        own = self._weights[weights[i] : weights[i + 1]]
+        pools = (self._slots, self._additional_slots)
+        return *(pool[at[i] : at[i + 1]].reshape(len(own), -1) for pool, at in zip(pools, places)), own
+
+    def distributions(self) -> list[list[tuple[Any, float]]]:
+        """Return the structures of each sample with their weights, as its result has them, without making results."""
+        structure, dims = self._batch.structure, self._batch.problems.dims
+        found = []
+        for i, (slots, _, weights) in enumerate(self._supports(range(len(self)))):
+            order = np.argsort(-weights, kind="stable")
+            weights = weights[order]
+            order = order[weights > NEGLIGIBLE]
+            structures = decode_stack(structure, slots[order], dims[i])
+            found.append(list(zip(structures, weights.tolist())))
+        return found
 
     @cached_property
     def marginals(self) -> RaggedArray:

@@ -58,6 +58,7 @@ class MatchingDisplay(StructuresDisplay):
         self, structures: Any, weights: ArrayLike | None = None, *, marginals: Any = None, y_true: Any = None,
         row_names: Sequence[Any] | None = None, col_names: Sequence[Any] | None = None,
     ) -> None:  # fmt: skip
+        # `_read`, which the constructor of the base class calls, checks columns against it.
         self._n_columns = None if col_names is None else len(col_names)
         super().__init__(structures, weights, marginals=marginals, y_true=y_true)
         n_rows, n_cols = self.marginals.shape

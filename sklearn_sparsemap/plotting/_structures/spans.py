@@ -242,7 +242,9 @@ class SpansDisplay(Drawing):
             return f'<span style="{style}" title="{title}">{text}</span>' if others else text
         title = escape("\n".join([_name_of(span), *titles]))
         red, green, blue = self._shade(span)
-        style = f"background:rgb({red},{green},{blue});color:{INK};border-radius:4px;padding:2px 4px"
+        # A span that is broken into lines has all its corners.
+        clone = "-webkit-box-decoration-break:clone;box-decoration-break:clone"
+        style = f"background:rgb({red},{green},{blue});color:{INK};border-radius:4px;padding:2px 4px;{clone}"
         return f'<mark style="{style}" title="{title}">{text} <small><b>{escape(_name_of(span))}</b></small></mark>'
 
     def _wrap(self):

@@ -69,28 +69,82 @@ def sum_alignments(scores, n, m, is_local, gaps, tables):
 
 
 @kernel
+def _best_warp_to(scores, i, j, m, paths):
+    """Fill in the score of the best path to a cell that is not the first one."""
+    here = i * m + j
+    before = -np.inf
+    if i > 0:
+        before = paths[here - m]
+        if j > 0:
+            before = larger(before, paths[here - m - 1])
+    if j > 0:
+        before = larger(before, paths[here - 1])
+    paths[here] = before + scores[here]
+
+
+@kernel
 def _best_warps(scores, n, m, paths):
     """Fill in the score of the best path to each cell.
 
-    The maximum over the cells above does not depend on the cell to the left, so it comes first, by vector instructions.
+    A cell waits for its neighbour to the left. So the processor fills in four rows together, each one column behind the
+    row above it: cells of one antidiagonal do not wait for each other.
     """
-    for i in range(n):
-        above = paths[max(i - 1, 0) * m :]
-        now = paths[i * m : (i + 1) * m]
-        own = scores[i * m : (i + 1) * m]
-        left = 0.0 if i == 0 else above[0]
-        for j in range(1, m):
-            now[j] = -np.inf if i == 0 else larger(above[j], above[j - 1])
-        left += own[0]
-        now[0] = left
-        for j in range(1, m):
-            left = larger(now[j], left) + own[j]
-            now[j] = left
+    paths[0] = 0.0 + scores[0]
+    for j in range(1, m):
+        _best_warp_to(scores, 0, j, m, paths)
+    n_strips = (n - 1) // 4 if m >= 4 else 0
+    for strip in range(n_strips):
+        first = 4 * strip + 1
+        for row in range(3):
+            for j in range(3 - row):
+                _best_warp_to(scores, first + row, j, m, paths)
+        _best_warps_of_strip(scores[first * m :], m, paths[(first - 1) * m :])
+        for row in range(1, 4):
+            for j in range(m - row, m):
+                _best_warp_to(scores, first + row, j, m, paths)
+    for i in range(4 * n_strips + 1, n):
+        for j in range(m):
+            _best_warp_to(scores, i, j, m, paths)
+
+
+@kernel
+def _best_warps_of_strip(scores, m, paths):
+    """Fill in the antidiagonals of four rows that have a cell in each; see `_best_warps`.
+
+    Parameters
+    ----------
+    scores : array
+        Begins with the first of the rows.
+    m : int
+        Number of columns.
+    paths : array
+        Begins with the row above. Cells of earlier antidiagonals are filled in.
+    """
+    # In these views, cells of one antidiagonal have the same index.
+    own_0, own_1, own_2, own_3 = scores, scores[m - 1 :], scores[2 * m - 2 :], scores[3 * m - 3 :]
+    row_0, row_1, row_2, row_3 = paths[m:], paths[2 * m - 1 :], paths[3 * m - 2 :], paths[4 * m - 3 :]
+    # The cells of the last antidiagonal, and of the one before it.
+    last_0, last_1, last_2, last_3 = row_0[2], row_1[2], row_2[2], -np.inf
+    before_0, before_1, before_2 = row_0[1], row_1[1], -np.inf
+    for j in range(3, m):
+        now_0 = larger(larger(paths[j], paths[j - 1]), last_0) + own_0[j]
+        now_1 = larger(larger(last_0, before_0), last_1) + own_1[j]
+        now_2 = larger(larger(last_1, before_1), last_2) + own_2[j]
+        now_3 = larger(larger(last_2, before_2), last_3) + own_3[j]
+        row_0[j] = now_0
+        row_1[j] = now_1
+        row_2[j] = now_2
+        row_3[j] = now_3
+        before_0, before_1, before_2 = last_0, last_1, last_2
+        last_0, last_1, last_2, last_3 = now_0, now_1, now_2, now_3
 
 
 @kernel
 def _best_alignments(scores, n, m, is_local, gaps, tables):
-    """Fill in the scores of the best alignments, row by row, as in `_best_warps`; see `sum_alignments`."""
+    """Fill in the scores of the best alignments, row by row; see `sum_alignments`.
+
+    The maximum over the entries above does not depend on the one to the left. It comes first, by vector instructions.
+    """
     least = 0.0 if is_local else -np.inf
     width = m + 1
     for i in range(n + 1):

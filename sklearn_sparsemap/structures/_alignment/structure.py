@@ -69,6 +69,7 @@ class Alignment(Structure):
     entering = ways_of_alignment
     tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = alignment_marginals
+    sums_for_entering = True
     strict_encode = True
 
     def __init__(self, mode: Literal["warping", "global", "local"] = "warping") -> None:

@@ -30,7 +30,7 @@ def list_moves(scores, additional, dims, table, layout, node, arcs, totals):
     n_steps = dims[0]
     n_states = dims[1]
     n = np.int64(0)
-    at_end = end_indices_of(additional, dims)[1]
+    at_start, at_end = end_indices_of(additional, dims)
     if node == SINK:
         for state in range(n_states):
             first = ((n_steps - 1) * n_states + state) * width
@@ -40,15 +40,19 @@ def list_moves(scores, additional, dims, table, layout, node, arcs, totals):
                 n += 1
         return n
     step, state, count = (node - 1) // width // n_states, (node - 1) // width % n_states, (node - 1) % width
+    counts_here = np.int64(state == counted)
+    # No path has such a count, and there may be entries behind the table.
+    if count < counts_here or (step == 0 and count > counts_here) or step >= n_steps:
+        return n
     if step == 0:
         put_arc(arcs, n, NONE, NONE, step, state)
-        totals[0] = 0.0
+        totals[0] = scores[state] + (additional[at_start + state] if dims[3] else 0.0)
         return n + 1
-    place = (step - 1) * n_states * width + count - (state == counted)
+    place = (step - 1) * n_states * width + count - counts_here
     move = (step - 1) * n_states * n_states * (dims[2] == PER_STEP) + state
     for before in range(n_states):
         put_arc(arcs, before, place + before * width + 1, NONE, step, step * n_states + state)
-        totals[before] = table[place + before * width]
+        totals[before] = scores[step * n_states + state] + table[place + before * width]
         if dims[2] != NO_TRANSITIONS:
             totals[before] += additional[move + before * n_states]
     return n_states

@@ -16,8 +16,7 @@ import numpy as np
 from ..._core.jit import as_oracle, copy_into, kernel
 from .._exp import exponentiate
 from .._sums import softmax
-from .counts import ANY_COUNT
-from .log_sums import shift_to_zero, sum_in_logs
+from .log_sums import ANY_COUNT, shift_to_zero, sum_in_logs
 from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, end_indices_of
 
 NARROW = 150.0

@@ -1,10 +1,11 @@
 """Forward-backward on logarithms, for scores of any range.
 
 It runs over pairs of a state and a count of the steps so far in one state, for sequences with a budget
-(`structures/_sequence_budget`). A plain chain counts no state. `counted` is as in `counts.py`. Tables have
-``stride > counted[2]`` entries for each step and state, one for each count.
+(`structures/_sequence_budget`). A plain chain counts no state. `counted` is a triple: the
+state, and the smallest and the largest allowed number of steps in it. Tables have ``stride > counted[2]`` entries for
+each step and state, one for each count.
 
-Used by `structures/_sequence_budget`, `gibbs.py` and `sampling.py`.
+Used by `structures/_sequence_budget` and `gibbs.py`.
 """
 
 import numpy as np
@@ -13,6 +14,9 @@ from ..._core.jit import copy_into, kernel
 from ..._numerics.sparsemax import highest
 from .._sums import softmax
 from .map import NO_TRANSITIONS, PER_STEP
+
+# All paths have a count of zero, which is allowed.
+ANY_COUNT = -1, 0, 0
 
 
 @kernel

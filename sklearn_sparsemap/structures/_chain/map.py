@@ -1,7 +1,7 @@
 """The best path: Viterbi. `flow` and `structures/_sequence_budget` use the layouts and functions, too.
 
-Used by `structures/_chain/flow`, `structures/_sequence_budget`, `entering.py`, `gibbs.py`, `log_sums.py`,
-`sampling.py`, `spans.py` and `structure.py`.
+Used by `structures/_chain/flow`, `structures/_sequence_budget`, `entering.py`, `gibbs.py`, `log_sums.py`, `spans.py`
+and `structure.py`.
 """
 
 import numpy as np

@@ -9,6 +9,7 @@ Used by `structure.py`.
 """
 
 from collections import namedtuple
+from functools import lru_cache
 
 import numpy as np
 from numba import types
@@ -16,74 +17,30 @@ from numba import types
 from ..._core.jit import FLOATS, INTS, by_address, copy_into, entry, kernel, new_constants, new_floats, readonly
 from ..._core.offsets import offsets
 from ..._numerics.loops import PROBLEMS
-from .._span_pool import FOUND, collect, new_pool, put
-from .gibbs import NARROW, SMALLEST, add_rows, depart, pass_messages, prepare, sum_over_paths
+from .._span_pool import FOUND, collect, listed, new_pool, put
+from .gibbs import NARROW, SMALLEST, pass_messages, prepare, sum_over_paths
 from .map import PER_STEP, STATIONARY
 
-# How pairs of labels form spans. `starts` and `ends` are 1 if the second label of a pair begins a span, or the first
-# one ends it: flat matrices of n_labels + 1 rows, the last of which is the side of a sequence. `labels` are those of
-# each type from `label_ptr[type]` on, and `before`, `after` the pairs of a type whose second label continues a span.
-Rules = namedtuple("Rules", ["starts", "ends", "labels", "label_ptr", "before", "after", "pair_ptr"])
-RULES = by_address([FLOATS, FLOATS, INTS, INTS, INTS, INTS, INTS], Rules)
+# How pairs of labels form spans. `labels` are those of each type from `label_ptr[type]` on, and `before`, `after` the
+# pairs of a type whose second label continues a span. `first` and `last` are 1 if a label begins a span as the first
+# of a sequence, or ends it as the last one. Most labels begin a span after nearly all labels, or after few ones:
+# `begins_after` is 1 if the labels in `entered_from` (of label j from `entered_ptr[j]` on) are those after which it
+# does not, and 0 if they are those after which it does. `ends_before` and `left_for` tell the same of the labels after
+# it.
+Rules = namedtuple(
+    "Rules",
+    ["first", "last", "begins_after", "entered_from", "entered_ptr", "ends_before", "left_for", "left_ptr", "labels",
+     "label_ptr", "before", "after", "pair_ptr"],
+)  # fmt: skip
+RULES = by_address([FLOATS, FLOATS, FLOATS, INTS, INTS, FLOATS, *[INTS] * 7], Rules)
+# The probability of two successive labels is the product of an entry of `forward`, of `moves` and of `messages`. The
+# factors of the transitions of a step begin at a multiple of `stride`.
+Factors = namedtuple("Factors", ["marginals", "forward", "moves", "messages", "stride"])
 
 
 @kernel
-def _mask(rule, moves, m, masked):
-    """Write the factors of the transitions, with 0 for pairs of labels to which a rule does not apply."""
-    for i in range(m):
-        for j in range(m):
-            masked[i * m + j] = rule[i * (m + 1) + j] * moves[i * m + j]
-
-
-@kernel
-def _fill(rules, dims, factors, marginals, tables):
-    """Fill in the factors of the probabilities of spans.
-
-    Parameters
-    ----------
-    rules : Rules
-    dims : int array
-        Numbers of steps and labels.
-    factors : tuple of (forward, moves, messages, stride)
-        The probability of two successive labels is the product of an entry of each. The factors of the transitions of a
-        step begin at a multiple of `stride`.
-    marginals : array of shape (n_steps * n_labels,)
-    tables : tuple of arrays (begins, goes_on, ends)
-        Get the probability that a span begins with a label of a step; for each step and pair of `rules`, that of the
-        second label, given the first one in the step before; and that a span ends with the label of a step, given it.
-    """
-    forward, moves, messages, stride = factors
-    begins, goes_on, ends = tables
-    n, m = dims[0], dims[1]
-    n_pairs = rules.before.shape[0]
-    starting = new_floats(m * m)
-    ending = new_floats(m * m)
-    for j in range(m):
-        begins[j] = rules.starts[m * (m + 1) + j] * marginals[j]
-        ends[(n - 1) * m + j] = rules.ends[j * (m + 1) + m]
-    for t in range(1, n):
-        of_step = moves[(t - 1) * stride : (t - 1) * stride + m * m]
-        if t == 1 or stride > 0:
-            _mask(rules.starts, of_step, m, starting)
-            _mask(rules.ends, of_step, m, ending)
-        before, message = (t - 1) * m, messages[t * m : (t + 1) * m]
-        here = begins[t * m : (t + 1) * m]
-        here[:] = 0.0
-        add_rows(here, forward, before, np.int64(1), starting)
-        ended = ends[before : before + m]
-        depart(message, ending, ended)
-        for j in range(m):
-            here[j] *= message[j]
-            ended[j] = forward[before + j] * ended[j] / marginals[before + j] if marginals[before + j] > 0.0 else 0.0
-        for k in range(n_pairs):
-            i, j = rules.before[k], rules.after[k]
-            pair = forward[before + i] * of_step[i * m + j] * message[j]
-            goes_on[t * n_pairs + k] = pair / marginals[before + i] if marginals[before + i] > 0.0 else 0.0
-
-
-@kernel
-def _fill_in_logs(scores, additional, dims, rules, tables):
-    """Fill in the factors, if scores are too large to multiply, from the probabilities of all pairs of labels."""
+def _in_logs(scores, additional, dims):
+    """Return the log-partition and factors, if scores are too large to multiply: the probabilities of all pairs."""
     n, m = dims[0], dims[1]
     size, block = n * m, m * m
     n_pairs = (n - 1) * block
@@ -96,13 +53,12 @@ def _fill_in_logs(scores, additional, dims, rules, tables):
     work = new_floats(size + spread.shape[0] + block + n * (2 * m + 1) + 2 * m)
     log_partition = sum_over_paths(scores, spread, of_steps, work)
     ones = new_constants(size, 1.0)
-    _fill(rules, dims, (ones, work[size : size + n_pairs], ones, block), work[:size], tables)
-    return log_partition
+    return log_partition, Factors(work[:size], ones, work[size : size + n_pairs], ones, block)
 
 
 @kernel
-def _fill_tables(scores, additional, dims, rules, tables):
-    """Fill in the factors of the probabilities of spans; return the log-partition."""
+def _factors_of(scores, additional, dims):
+    """Return the log-partition, and the factors of the probabilities of pairs of labels."""
     n, m = dims[0], dims[1]
     size = n * m
     states = new_floats(size)
@@ -111,22 +67,55 @@ def _fill_tables(scores, additional, dims, rules, tables):
     shift, lowest, lowest_finite = prepare(scores, additional, dims, states, moves)
     narrow = lowest >= -NARROW
     if shift == -np.inf or not (narrow or lowest_finite >= np.log(SMALLEST)):
-        return _fill_in_logs(scores, additional, dims, rules, tables)
+        return _in_logs(scores, additional, dims)
     total = pass_messages(dims, states, moves, scratch, narrow)
     if np.isnan(total):
-        return _fill_in_logs(scores, additional, dims, rules, tables)
-    _fill(rules, dims, (scratch[:size], moves, scratch[size : 2 * size], np.int64(0)), states, tables)
-    return total
+        return _in_logs(scores, additional, dims)
+    return total, Factors(states, scratch[:size], moves, scratch[size : 2 * size], np.int64(0))
 
 
 @kernel
-def _walk(rules, dims, tables, place, threshold, wanted, found, chances):
+def _pair(factors, m, t, i, j):
+    """Return the probability of label i in step t - 1 and label j in step t."""
+    move = factors.moves[(t - 1) * factors.stride + i * m + j]
+    return factors.forward[(t - 1) * m + i] * move * factors.messages[t * m + j]
+
+
+@kernel
+def _begun(rules, dims, factors, t, label):
+    """Return the probability that a span begins with a label of a step."""
+    m = dims[1]
+    here = factors.marginals[t * m + label]
+    if t == 0:
+        return rules.first[label] * here
+    total = 0.0
+    for k in range(rules.entered_ptr[label], rules.entered_ptr[label + 1]):
+        total += _pair(factors, m, t, rules.entered_from[k], label)
+    return max(here - total, 0.0) if rules.begins_after[label] > 0.0 else total
+
+
+@kernel
+def _ended(rules, dims, factors, t, label):
+    """Return the probability that a span ends with the label of a step, given the label."""
+    m = dims[1]
+    if t == dims[0] - 1:
+        return rules.last[label]
+    here = factors.marginals[t * m + label]
+    if here <= 0.0:
+        return 0.0
+    total = 0.0
+    for k in range(rules.left_ptr[label], rules.left_ptr[label + 1]):
+        total += _pair(factors, m, t + 1, label, rules.left_for[k])
+    return (max(here - total, 0.0) if rules.ends_before[label] > 0.0 else total) / here
+
+
+@kernel
+def _walk(rules, dims, factors, place, threshold, wanted, found, chances):
     """List the likely spans of a type that begin with a step; return the pool and the number of its spans.
 
     Parameters
     ----------
-    rules, dims, tables
-        As of `_fill`.
+    rules, dims, factors
     place : tuple of (sample, start, type)
     threshold : float
         Smallest probability of a span.
@@ -134,24 +123,21 @@ def _walk(rules, dims, tables, place, threshold, wanted, found, chances):
         The last step of a span that is listed whatever its probability; -1 for none.
     found : tuple of (pool, n)
     chances : arrays of shape (2, n_labels)
-        Scratch space.
+        Scratch space. The first one has the probabilities that a span begins with the labels.
     """
     sample, start, kind = place
-    begins, goes_on, ends = tables
     pool, n = found
     m = dims[1]
-    n_pairs = rules.before.shape[0]
     now, after = chances
     first, last = rules.label_ptr[kind], rules.label_ptr[kind + 1]
     t = start
-    for k in range(first, last):
-        now[rules.labels[k]] = begins[start * m + rules.labels[k]]
     while True:
         going = chance = 0.0
         for k in range(first, last):
             label = rules.labels[k]
             going += now[label]
-            chance += now[label] * ends[t * m + label]
+            if now[label] > 0.0:
+                chance += now[label] * _ended(rules, dims, factors, t, label)
         if going < threshold and t > wanted:
             break
         if chance >= threshold or t == wanted:
@@ -163,7 +149,9 @@ def _walk(rules, dims, tables, place, threshold, wanted, found, chances):
         for k in range(first, last):
             after[rules.labels[k]] = 0.0
         for k in range(rules.pair_ptr[kind], rules.pair_ptr[kind + 1]):
-            after[rules.after[k]] += now[rules.before[k]] * goes_on[t * n_pairs + k]
+            i, j = rules.before[k], rules.after[k]
+            if now[i] > 0.0:
+                after[j] += now[i] * _pair(factors, m, t, i, j) / factors.marginals[(t - 1) * m + i]
         now, after = after, now
     return pool, n
 
@@ -194,28 +182,38 @@ def _likely_spans(problems, rules, thresholds, row_ptr, wanted_last, wanted_type
     for i in range(start, stop):
         dims = problems.dims[i]
         n_steps, m = dims[0], dims[1]
-        tables = (new_floats(n_steps * m), new_floats(n_steps * rules.before.shape[0]), new_floats(n_steps * m))
         chances = new_floats(m), new_floats(m)
         scores = problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]]
         additional = problems.additional[problems.additional_start[i] : problems.additional_stop[i]]
-        if _fill_tables(scores, additional, dims, rules, tables) == -np.inf:
+        log_partition, factors = _factors_of(scores, additional, dims)
+        if log_partition == -np.inf:
             continue
         for t in range(n_steps):
             row = row_ptr[i] + t
             for kind in range(n_types):
                 wanted = wanted_last[row] if wanted_type[row] == kind else np.int64(-1)
+                first, last = rules.label_ptr[kind], rules.label_ptr[kind + 1]
+                # Most labels are unlikely, and most likely ones begin no span.
                 begun = 0.0
-                for k in range(rules.label_ptr[kind], rules.label_ptr[kind + 1]):
-                    begun += tables[0][t * m + rules.labels[k]]
-                # Most do not begin, and calls take longer.
+                for k in range(first, last):
+                    begun += factors.marginals[t * m + rules.labels[k]]
+                if begun < thresholds[i] and wanted < 0:
+                    continue
+                begun = 0.0
+                for k in range(first, last):
+                    label = rules.labels[k]
+                    chances[0][label] = _begun(rules, dims, factors, t, label)
+                    begun += chances[0][label]
                 if begun >= thresholds[i] or wanted >= 0:
-                    pool, n = _walk(rules, dims, tables, (i, t, kind), thresholds[i], wanted, (pool, n), chances)
-    return pool[0][:n], pool[1][:n]
+                    pool, n = _walk(rules, dims, factors, (i, t, kind), thresholds[i], wanted, (pool, n), chances)
+    return listed(pool, n)
 
 
+@lru_cache(64)
 def _rules_of(reader):
     """Return the rules of a `SpanReader` as kernels take them."""
     m = len(reader.types)
+    starts = reader.pairs("starts")
     continues = reader.pairs("continues")
     ends = reader.pairs("ends") & ~continues
     inside = np.flatnonzero(reader.prefixes)
@@ -224,12 +222,23 @@ def _rules_of(reader):
     order = np.argsort(reader.types[before], kind="stable")
     before = before[order]
     kinds = np.arange(len(reader.names) + 1)
-    arrays = (
-        labels, np.searchsorted(reader.types[labels], kinds), before, after[order],
-        np.searchsorted(reader.types[before], kinds),
+    begins_after, entered_from, entered_ptr = _fewer(starts[:m, :m].T)
+    ends_before, left_for, left_ptr = _fewer(ends[:m, :m])
+    floats = starts[m, :m], ends[:m, m], begins_after, ends_before
+    ints = (
+        entered_from, entered_ptr, left_for, left_ptr, labels, np.searchsorted(reader.types[labels], kinds), before,
+        after[order], np.searchsorted(reader.types[before], kinds),
     )  # fmt: skip
-    masks = [readonly(mask.ravel()) for mask in (reader.pairs("starts"), ends)]
-    return Rules(*masks, *(readonly(array, np.int64) for array in arrays))
+    first, last, begins_after, ends_before = map(readonly, floats)
+    entered_from, entered_ptr, left_for, left_ptr, *of_types = (readonly(array, np.int64) for array in ints)
+    return Rules(first, last, begins_after, entered_from, entered_ptr, ends_before, left_for, left_ptr, *of_types)
+
+
+def _fewer(mask):
+    """Tell which rows of a mask are mostly true; list the columns of the other entries, with the bounds of each row."""
+    mostly = 2 * mask.sum(axis=1) > mask.shape[1]
+    differ = mask != mostly[:, None]
+    return mostly, np.nonzero(differ)[1], offsets(differ.sum(axis=1))
 
 
 def likely_spans(problems, reader, thresholds, wanted, n_jobs):

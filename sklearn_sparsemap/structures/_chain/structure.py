@@ -5,16 +5,18 @@ Used by `structures/_sequence_budget`.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.spans import SpanReader, scheme_of
+from ..._numerics.inside_outside import fill_sums
 from .._base import InEstimators, Structure, as_ints, solver_in_tensors
 from .entering import ways_of_chain
 from .flow.choice import FLOW
 from .gibbs import chain_marginals
 from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, viterbi
-from .sampling import draw_paths
 from .spans import likely_spans
 
 _N_DIMS = 5  # entries of `dims`; `SequenceBudget` has more
@@ -76,6 +78,7 @@ class LinearChain(Structure):
     tensor_solver = solver_in_tensors(__package__)
     polytope_solver = FLOW
     marginal_oracle = chain_marginals
+    sums_for_entering = True
     labelled = True
     strict_encode = True
     in_estimators = _ChainsInEstimators()
@@ -104,11 +107,16 @@ class LinearChain(Structure):
     def exclusive_parts(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.arange(dims[0] * dims[1]).reshape(dims[0], dims[1])
 
-    def draw(self, sample: Any, n: int, rng: Any) -> Any:
-        return list(draw_paths(sample, n, rng))
+    def _log_sums(self, sample):
+        # The marginal oracle multiplies, and its table is another one.
+        table = np.ones(int(sample.sizes[2]))
+        fill_sums(self.entering, sample.scores, sample.additional, sample.dims, table)
+        return table
 
     def span_reader(self, labels: Sequence[Any] | None, scheme: str | None) -> Any:
-        return SpanReader(labels, scheme_of(labels) if scheme is None else scheme)
+        scheme = scheme_of(labels) if scheme is None else scheme
+        is_text = all(isinstance(label, str) for label in labels)
+        return _reader_of(tuple(labels), scheme) if is_text else SpanReader(labels, scheme)
 
     def likely_spans(self, problems: Any, reader: Any, thresholds: Any, wanted: Any, n_jobs: int | None) -> Any:
         return likely_spans(problems, reader, thresholds, wanted, n_jobs)
@@ -127,6 +135,12 @@ class LinearChain(Structure):
         # The constraints of estimators (`TransitionMask`) rely on this order, and `transitions_`, `start_` and `end_`
         # on the names.
         return {"transitions": (n_outputs, n_outputs), "start": (n_outputs,), "end": (n_outputs,)}
+
+
+@lru_cache(64)
+def _reader_of(labels, scheme):
+    """Return the reader of labels; making one takes longer than the prediction of a sentence."""
+    return SpanReader(labels, scheme)
 
 
 def count_transitions(n_steps, n_states, layout):

@@ -1,12 +1,12 @@
 """The best modifiers of a head: a path from the start through the modifiers to the end, for each grandparent.
 
-Used by `entering.py`, `gibbs.py` and `structure.py`.
+Used by `entering.py` and `structure.py`.
 """
 
 import numpy as np
 
-from ..._core.jit import as_oracle, copy_into, kernel
-from .._sums import add_logs, larger
+from ..._core.jit import as_oracle, kernel
+from .._sums import larger
 
 # The entries of dims: numbers of modifiers and of candidates for the grandparent (0 if there is none in a structure),
 # and 1 if there are scores of siblings, and of grandparents.
@@ -14,7 +14,7 @@ N_MODIFIERS, N_CANDIDATES, SIBLINGS, GRANDPARENTS = range(4)
 
 
 @kernel
-def siblings_of(additional, dims):
+def _siblings_of(additional, dims):
     """Return the scores of siblings, a flat matrix with a row for the start and each modifier; zeros if not given."""
     size = (dims[N_MODIFIERS] + 1) ** 2
     return additional[:size] if dims[SIBLINGS] else np.zeros(size)
@@ -27,52 +27,24 @@ def index_of_grandparents(dims):
 
 
 @kernel
-def score_modifiers(scores, additional, dims, candidate, modifier_scores):
-    """Write the score of each modifier, given the grandparent."""
+def _fill_best(scores, additional, dims, siblings, candidate, arrived):
+    """Fill in the score of the best path from the start to each modifier and to the end, given the grandparent."""
     n = dims[N_MODIFIERS]
-    at = index_of_grandparents(dims) + candidate * dims[N_MODIFIERS]
-    copy_into(modifier_scores, scores[dims[N_CANDIDATES] :])
-    for j in range(n if dims[GRANDPARENTS] else 0):
-        modifier_scores[j] += additional[at + j]
-
-
-def _table_filler(plus):
-    """Make the kernel that fills a table, with this function in place of a sum over paths."""
-
-    @kernel
-    def arrive(siblings, modifier_scores, arrived):
-        """Fill in the sum over the paths from the start to each modifier, without its own score, and to the end.
-
-        Place 0 is the start, and place ``i + 1`` modifier i, so that ``arrived[i]`` belongs to place ``i + 1``.
-        """
-        n = modifier_scores.shape[0]
-        arrived[:] = -np.inf
-        for before in range(n + 1):
-            so_far = 0.0 if before == 0 else arrived[before - 1] + modifier_scores[before - 1]
-            after = siblings[before * (n + 1) : (before + 1) * (n + 1)]
-            for j in range(before, n + 1):
-                arrived[j] = plus(arrived[j], so_far + after[j])
-
-    return arrive
-
-
-_best_paths = _table_filler(larger)
-sum_paths = _table_filler(add_logs)
+    at = index_of_grandparents(dims) + candidate * n
+    arrived[:] = -np.inf
+    for before in range(n + 1):
+        so_far = 0.0
+        if before > 0:
+            own = scores[dims[N_CANDIDATES] + before - 1]
+            arrived[before - 1] += own + additional[at + before - 1] if dims[GRANDPARENTS] else own
+            so_far = arrived[before - 1]
+        after = siblings[before * (n + 1) : (before + 1) * (n + 1)]
+        for j in range(before, n + 1):
+            arrived[j] = larger(arrived[j], so_far + after[j])
 
 
 @kernel
-def fill_best(scores, additional, dims, siblings, candidate, work):
-    """Write the scores of the modifiers and the table of maxima, given the grandparent, to the beginning of `work`.
-
-    `entering.py` calls it, and reads them there.
-    """
-    n = dims[N_MODIFIERS]
-    score_modifiers(scores, additional, dims, candidate, work[:n])
-    _best_paths(siblings, work[:n], work[n : 2 * n + 1])
-
-
-@kernel
-def _trace(dims, siblings, modifier_scores, arrived, slots, additional_slots):
+def _trace(dims, siblings, arrived, slots, additional_slots):
     """Write the modifiers of the best path, from the end back to the start.
 
     Parameters
@@ -80,11 +52,9 @@ def _trace(dims, siblings, modifier_scores, arrived, slots, additional_slots):
     dims : int array
         As of the oracle.
     siblings : array
-        See `siblings_of`.
-    modifier_scores : array of shape (n,)
-        Scores of the modifiers.
+        See `_siblings_of`.
     arrived : array of shape (n + 1,)
-        The table of maxima.
+        As filled by `_fill_best`.
     slots, additional_slots : arrays
         As of the oracle.
     """
@@ -93,7 +63,7 @@ def _trace(dims, siblings, modifier_scores, arrived, slots, additional_slots):
         best = -np.inf
         source = np.int64(0)
         for before in range(here + 1):
-            so_far = 0.0 if before == 0 else arrived[before - 1] + modifier_scores[before - 1]
+            so_far = 0.0 if before == 0 else arrived[before - 1]
             total = so_far + siblings[before * (n + 1) + here]
             if total > best:
                 best, source = total, before
@@ -107,25 +77,25 @@ def _trace(dims, siblings, modifier_scores, arrived, slots, additional_slots):
 
 @as_oracle
 def best_modifiers(scores, additional, dims, work, slots, additional_slots):
-    """Find the best modifiers and, if there are candidates, the best grandparent."""
+    """Find the best modifiers and, if there are candidates, the best grandparent.
+
+    `entering.py` reads the table in `work` afterwards: n + 1 entries for each candidate.
+    """
     n, n_candidates = dims[N_MODIFIERS], dims[N_CANDIDATES]
-    siblings = siblings_of(additional, dims)
-    own = work[:n]
-    arrived = work[n : 2 * n + 1]
+    siblings = _siblings_of(additional, dims)
     slots[:] = -1
     additional_slots[:] = -1
     value = -np.inf
     chosen = np.int64(0)
     for candidate in range(max(n_candidates, 1)):
-        fill_best(scores, additional, dims, siblings, candidate, work)
+        arrived = work[candidate * (n + 1) : (candidate + 1) * (n + 1)]
+        _fill_best(scores, additional, dims, siblings, candidate, arrived)
         total = arrived[n] + (scores[candidate] if n_candidates else 0.0)
         if total > value:
             value, chosen = total, candidate
     if value == -np.inf:
         return value
-    if chosen < n_candidates - 1:
-        fill_best(scores, additional, dims, siblings, chosen, work)
-    _trace(dims, siblings, own, arrived, slots, additional_slots)
+    _trace(dims, siblings, work[chosen * (n + 1) : (chosen + 1) * (n + 1)], slots, additional_slots)
     if n_candidates:
         slots[chosen] = chosen
     first = (n + 1) * dims[SIBLINGS]

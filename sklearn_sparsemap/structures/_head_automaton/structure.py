@@ -6,8 +6,7 @@ import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from .._base import Lengths, Structure, as_bools, as_flag, as_parts
-from .entering import ways_of_modifiers
-from .gibbs import modifier_marginals, modifier_work
+from .entering import modifier_marginals, ways_of_modifiers
 from .map import best_modifiers
 
 
@@ -70,6 +69,7 @@ class HeadAutomaton(Structure):
     oracle = best_modifiers
     entering = ways_of_modifiers
     marginal_oracle = modifier_marginals
+    sums_for_entering = True
     strict_encode = True
     _rows_of_samples = "a head automaton has one row for each candidate and each word"
 
@@ -106,10 +106,12 @@ class HeadAutomaton(Structure):
 
     def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
         n, n_candidates, siblings, grandparents = dims
-        return n_candidates + n, (n + 1) * siblings + n * grandparents, 2 * n + 2
+        return n_candidates + n, (n + 1) * siblings + n * grandparents, max(n_candidates, 1) * (n + 1)
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        return modifier_work(dims)
+        n, n_candidates, siblings, grandparents = (int(d) for d in dims)
+        n_keys = n_candidates + n + (n + 1) ** 2 * siblings + n_candidates * n * grandparents
+        return n_keys + 2 * max(n_candidates, 1) * (n + 1) + 1
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, n_candidates, siblings, grandparents = (int(d) for d in dims)

@@ -1,13 +1,11 @@
-"""Marginals and samples of derivations by the inside-outside algorithm.
+"""Marginals of derivations by the inside-outside algorithm.
 
 Used by `structure.py`.
 """
 
 import numpy as np
-from numba import types
 
-from ..._core.jit import FLOATS, FLOATS_OUT, INTS, as_oracle, entry
-from ..._numerics.draw import draw_rows
+from ..._core.jit import as_oracle
 from .map import OTHER, PART, TAIL, arcs_of, begins_of, sum_derivations, value_by
 
 
@@ -32,36 +30,3 @@ def hyperpath_marginals(scores, additional, dims, work, slots, additional_slots)
             visits[arcs[a, TAIL]] += probability
             visits[arcs[a, OTHER]] += probability
     return totals[0]
-
-
-@entry(types.void(FLOATS, INTS, FLOATS_OUT, FLOATS_OUT))
-def log_values_of_arcs(scores, dims, totals, values):
-    """Write the logarithms of the sums over the derivations of each node, and of those that end with each hyperarc."""
-    sum_derivations(scores, dims, totals)
-    arcs = arcs_of(dims)
-    for a in range(arcs.shape[0]):
-        values[a] = value_by(arcs, a, scores, totals)
-
-
-def draw_derivations(sample, n, layout, rng):
-    """Draw derivations of a `StructureBatch` of one problem from the Gibbs distribution, from the target on.
-
-    Returns
-    -------
-    derivations : bool array of shape (n, n_arcs)
-    """
-    n_nodes = len(layout.nodes)
-    values = np.empty(len(layout.arcs))
-    log_values_of_arcs(sample.scores, sample.dims, np.empty(n_nodes + 1), values)
-    derivations = np.zeros((n, sample.n_parts), bool)
-    # The last row is that of tails that are given.
-    is_used = np.zeros((n_nodes + 1, n), bool)
-    is_used[0] = True
-    for node in range(n_nodes):
-        here = np.flatnonzero(is_used[node])
-        first, stop = layout.begins[node : node + 2]
-        drawn = layout.arcs[first + draw_rows(np.tile(values[first:stop], (len(here), 1)), rng)]
-        derivations[here, drawn[:, PART]] = True
-        is_used[drawn[:, TAIL], here] = True
-        is_used[drawn[:, OTHER], here] = True
-    return derivations

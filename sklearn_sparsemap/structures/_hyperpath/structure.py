@@ -8,12 +8,13 @@ from numbers import Integral
 import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Callable, Mapping, NDArray, Sequence
+from ..._core.jit import readonly
 from ..._core.keys import as_key
 from ..._core.tables import refuse_names
 from .._base import InEstimators, Structure, as_bools, as_parts, solver_in_tensors
 from .arcs import reaches, usable_arcs
 from .entering import ways_of_hyperpath
-from .gibbs import draw_derivations, hyperpath_marginals
+from .gibbs import hyperpath_marginals
 from .map import OTHER, PART, SLOT, TAIL, best_hyperpath
 
 _SINGLE = InEstimators(predicts_arrays=True)
@@ -106,6 +107,7 @@ class Hyperpath(Structure):
     oracle = best_hyperpath
     entering = ways_of_hyperpath
     marginal_oracle = hyperpath_marginals
+    sums_for_entering = True
     strict_encode = True
     # An instance attribute here, which follows from the hypergraph.
     fixed_size = False
@@ -148,8 +150,8 @@ class Hyperpath(Structure):
         if found is None:
             heads, tails = self._arrays(n_arcs)
             layout = usable_arcs(heads, tails, _target_of(heads, tails, self.target))
-            numbers = layout.begins.tolist() + layout.arcs.ravel().tolist()
-            dims = (n_arcs, len(layout.nodes), layout.n_slots, *numbers)
+            counts = [n_arcs, len(layout.nodes), layout.n_slots]
+            dims = readonly(np.concatenate([counts, layout.begins, layout.arcs.ravel()]), np.int64)
             found = self._layouts[n_arcs] = layout, dims
         return found
 
@@ -223,9 +225,6 @@ class Hyperpath(Structure):
                 passes_by[place] = False
                 forbidden[layout.arcs[passes_by, PART]] = True
         return forbidden
-
-    def draw(self, sample: Any, n: int, rng: Any) -> Any:
-        return list(draw_derivations(sample, n, self._layout(sample.n_parts)[0], rng))
 
     def example_shapes(self) -> Sequence[tuple[int, ...]]:
         if not self._by_shape:

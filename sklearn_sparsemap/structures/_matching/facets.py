@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._core.jit import copy_into, kernel
 from ..._numerics.certificate import certify_rows, is_in_polytope
-from ..._numerics.competence import ALL, as_competence
+from ..._numerics.competence import ALL, AT_ONCE, as_competence
 from ..._numerics.facets import BINDING, HIDES_TIES, MAX_STEPS, TIE, is_feasible
 from ..._numerics.newton import has_flat_dual, maximise_dual, new_cuts, new_rows
 from ..._numerics.polytope_solver import PolytopeSolver
@@ -113,13 +113,13 @@ matching_products = face_products("matching_products", matching_equations)
 
 @as_competence
 def prefers_multipliers(scores, additional, dims, marginals, gap, n_calls):
-    """Return the competence of the multipliers: 0 or `ALL`, because it depends on the scores alone.
+    """Return the competence of the multipliers: `AT_ONCE` or `ALL`, because it depends on the scores alone.
 
     The constants were fitted to timings with 4 to 100 rows.
     """
     n = min(dims[0], dims[1])
     is_better = supports_reach(scores, dims[0], dims[1], min(1.2 * n + 11.0, 1.65 * n + 3.0), False)
-    return np.int64(0) if is_better else np.int64(ALL)
+    return AT_ONCE if is_better else np.int64(ALL)
 
 
 MULTIPLIERS = PolytopeSolver(

@@ -13,7 +13,7 @@ from ..._core.validation import check_positive
 from .._base import InEstimators, Structure, as_bools, as_parts, solver_in_tensors
 from .arcs import usable_arcs
 from .entering import ways_of_path
-from .gibbs import draw_paths, path_marginals
+from .gibbs import path_marginals
 from .map import DEPTH, EDGE, best_path
 
 
@@ -46,6 +46,7 @@ class Path(Structure):
 
     See Also
     --------
+    Hyperpath : Derivations, whose hyperarcs may have two tails. With one they are paths, and take 1.3 times as long.
     LinearProgram : Paths in graphs with cycles, and paths under further constraints.
 
     Notes
@@ -76,6 +77,7 @@ class Path(Structure):
     entering = ways_of_path
     tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = path_marginals
+    sums_for_entering = True
     strict_encode = True
     in_estimators = InEstimators(predicts_arrays=True)
     # An instance attribute here, which follows from the graph.
@@ -169,9 +171,6 @@ class Path(Structure):
         used = np.zeros(len(self.edges), bool)
         used[slots[slots >= 0]] = True
         return used
-
-    def draw(self, sample: Any, n: int, rng: Any) -> Any:
-        return list(draw_paths(sample, n, rng))
 
     def example_shapes(self) -> Sequence[tuple[int, ...]]:
         return ((len(self.edges),),)

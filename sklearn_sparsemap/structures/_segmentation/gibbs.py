@@ -19,7 +19,9 @@ from .map import (
     TRANSITIONS,
     additional_indices_of,
     fill_tables,
+    longer_of,
     score_spans,
+    tables_of,
     ways_in,
 )
 
@@ -107,22 +109,26 @@ def _pass_spans(scores, additional, dims, into, tables, passed, spans, work):
 
 
 @kernel
+def probabilities_of(dims, work):
+    """Return the arrays `passed` of `_pass_spans`, which follow the tables in `work`."""
+    size = (dims[N_STEPS] + 1) * dims[N_LABELS]
+    first = longer_of(dims) + dims[OPEN_ENDED] * size
+    goes_on = work[first + 2 * size : first + (2 + dims[OPEN_ENDED]) * size]
+    return work[first : first + size], work[first + size : first + 2 * size], goes_on
+
+
+@kernel
 def sum_over_segmentations(scores, additional, dims, work):
     """Compute the probabilities of the parts and the expected counts of additional parts; return log Z.
 
-    `spans.py` reads the tables in `work` afterwards.
+    `spans.py`, and `entering.py` for samples, read the tables in `work` afterwards.
     """
     n, m, n_parts, n_keys = dims[N_STEPS], dims[N_LABELS], scores.shape[0], scores.shape[0] + additional.shape[0]
-    size = (n + 1) * m
-    work[: n_keys + 2 * size] = 0.0
-    # Both are empty unless the last duration is open-ended.
-    at = n_keys + 4 * size + min(dims[MAX_LENGTH], n) * m
-    open_size = dims[OPEN_ENDED] * size
-    goes_on, longer = work[at : at + open_size], work[at + open_size : at + 2 * open_size]
-    goes_on[:] = 0.0
-    begins, ends = work[n_keys : n_keys + size], work[n_keys + size : n_keys + 2 * size]
-    entered, ended = work[n_keys + 2 * size : n_keys + 3 * size], work[n_keys + 3 * size : n_keys + 4 * size]
-    spans = work[n_keys + 4 * size :]
+    work[:n_keys] = 0.0
+    entered, ended, longer, spans = tables_of(dims, work[n_keys:])
+    begins, ends, goes_on = probabilities_of(dims, work[n_keys:])
+    for array in (begins, ends, goes_on):
+        array[:] = 0.0
     _, at_start, at_end = additional_indices_of(dims)
     into = ways_in(additional, dims)
     fill_tables(scores, additional, dims, into, entered, ended, spans, longer, True)

@@ -8,7 +8,7 @@ If the last duration is open-ended, a third table `longer` holds for each step t
 last span ends just before this step, and has at least the maximum length. Such a span has this length, or continues one
 that ends a step earlier, so the table takes constant time for each entry.
 
-Used by `entering.py`, `gibbs.py`, `sampling.py`, `spans.py` and `structure.py`.
+Used by `entering.py`, `gibbs.py`, `spans.py` and `structure.py`.
 """
 
 import numpy as np
@@ -35,6 +35,15 @@ def additional_indices_of(dims):
 def longer_of(dims):
     """Return the beginning of the table `longer` in the work of the oracle."""
     return (2 * dims[N_STEPS] + 1 + min(dims[MAX_LENGTH], dims[N_STEPS])) * dims[N_LABELS]
+
+
+@kernel
+def tables_of(dims, work):
+    """Return the tables `entered`, `ended` and `longer`, and space for spans, at the beginning of `work`."""
+    n, m = dims[N_STEPS], dims[N_LABELS]
+    first = longer_of(dims)
+    longer = work[first : first + dims[OPEN_ENDED] * (n + 1) * m]
+    return work[: n * m], work[n * m : (2 * n + 1) * m], longer, work[(2 * n + 1) * m : first]
 
 
 @kernel
@@ -213,8 +222,7 @@ def best_segmentation(scores, additional, dims, work, slots, additional_slots):
     `entering.py` reads the tables in `work` afterwards, and uses the rest of it.
     """
     n, m = dims[N_STEPS], dims[N_LABELS]
-    entered, ended, spans = work[: n * m], work[n * m : (2 * n + 1) * m], work[(2 * n + 1) * m :]
-    longer = work[longer_of(dims) : longer_of(dims) + dims[OPEN_ENDED] * (n + 1) * m]
+    entered, ended, longer, spans = tables_of(dims, work)
     at_transitions, at_start, at_end = additional_indices_of(dims)
     into = ways_in(additional, dims)
     fill_tables(scores, additional, dims, into, entered, ended, spans, longer, False)

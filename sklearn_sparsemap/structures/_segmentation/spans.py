@@ -9,26 +9,16 @@ from numba import types
 from ..._core.jit import FLOATS, INTS, entry, kernel, new_floats, readonly
 from ..._core.offsets import offsets
 from ..._numerics.loops import PROBLEMS
-from .._span_pool import FOUND, collect, new_pool, put
-from .gibbs import sum_over_segmentations
-from .map import MAX_LENGTH, N_LABELS, N_STEPS, OPEN_ENDED, score_spans
+from .._span_pool import FOUND, collect, listed, new_pool, put
+from .gibbs import probabilities_of, sum_over_segmentations
+from .map import MAX_LENGTH, N_LABELS, N_STEPS, OPEN_ENDED, score_spans, tables_of
 
 
 @kernel
-def _tables_of(dims, n_keys, work):
-    """Return the tables of `gibbs.py` in the work of its oracle.
-
-    They are the probabilities that a span ends just before a step, the tables `entered`, `ended` and `longer` of
-    `map.py` in logarithms, and space for the scores of spans.
-    """
-    size = (dims[N_STEPS] + 1) * dims[N_LABELS]
-    ends = work[n_keys + size : n_keys + 2 * size]
-    entered = work[n_keys + 2 * size : n_keys + 3 * size]
-    ended = work[n_keys + 3 * size : n_keys + 4 * size]
-    spans = work[n_keys + 4 * size :]
-    at = n_keys + 4 * size + min(dims[MAX_LENGTH], dims[N_STEPS]) * dims[N_LABELS]
-    longer = work[at + dims[OPEN_ENDED] * size : at + 2 * dims[OPEN_ENDED] * size]
-    return ends, entered, ended, longer, spans
+def _tables_of(dims, work):
+    """Return the probabilities that a span ends just before each step, and the tables of `map.py` in logarithms."""
+    entered, ended, longer, spans = tables_of(dims, work)
+    return probabilities_of(dims, work)[1], entered, ended, longer, spans
 
 
 @kernel
@@ -138,12 +128,12 @@ def _likely_spans(problems, inside, thresholds, row_ptr, wanted_start, wanted_la
         work = new_floats(problems.sizes[i, 3])
         if sum_over_segmentations(scores, additional, dims, work) == -np.inf:
             continue
-        tables = _tables_of(dims, scores.shape[0] + additional.shape[0], work)
+        tables = _tables_of(dims, work[scores.shape[0] + additional.shape[0] :])
         for end in range(1, dims[N_STEPS] + 1):
             row = row_ptr[i] + end - 1
             wanted = wanted_start[row], wanted_label[row]
             pool, n = _list_ending(scores, additional, dims, tables, (i, end), inside, thresholds[i], wanted, (pool, n))
-    return pool[0][:n], pool[1][:n]
+    return listed(pool, n)
 
 
 class BlockReader:

@@ -11,7 +11,6 @@ from .._base import InEstimators, Structure, as_flag, as_ints, as_parts, solver_
 from .entering import ways_of_segmentation
 from .gibbs import segmentation_marginals
 from .map import best_segmentation
-from .sampling import draw_segmentations
 from .spans import BlockReader, likely_spans
 
 _PARTS = ("steps", "spans")
@@ -93,6 +92,7 @@ class Segmentation(Structure):
     entering = ways_of_segmentation
     tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = segmentation_marginals
+    sums_for_entering = True
     strict_encode = True
     _rows_of_samples = "a segmentation has one row for each step"
 
@@ -145,13 +145,10 @@ class Segmentation(Structure):
         n, longest, m, by_spans, durations, transitions, start, end, is_open = (int(d) for d in dims)
         n_parts = n * longest * m if by_spans else n * m
         n_additional = (durations * longest + transitions * m + start + end) * m
-        return n_parts + n_additional + (4 + 2 * is_open) * (n + 1) * m + min(longest, n) * m
+        return n_parts + n_additional + self.sizes(dims)[2] + (2 + is_open) * (n + 1) * m
 
     def exclusive_parts(self, dims: NDArray[np.int64]) -> NDArray[np.int64] | None:
         return np.arange(dims[0] * dims[2]).reshape(dims[0], dims[2]) if self.labelled else None
-
-    def draw(self, sample: Any, n: int, rng: Any) -> Any:
-        return [self.decode(slots, sample.dims) for slots in draw_segmentations(sample, n, rng)]
 
     def span_reader(self, labels: Sequence[Any] | None, scheme: str | None) -> Any:
         return BlockReader() if labels is None else RunReader(labels)

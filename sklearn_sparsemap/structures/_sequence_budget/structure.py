@@ -11,7 +11,6 @@ from ..._core.jit import in_python
 from ..._core.lanes import padded
 from ..._core.validation import check_positive
 from .._base import Structure, as_flag, solver_in_tensors
-from .._chain.sampling import draw_paths
 from .._chain.structure import LinearChain, count_transitions
 from .entering import ways_within
 from .gibbs import marginals_within
@@ -137,9 +136,6 @@ class SequenceBudget(LinearChain):
         n_keys = n_steps * n_states + n_transitions + n_states * (has_start + has_end)
         n_work = n_keys + max(n_transitions, n_states**2) + (n_steps + 2) * size + n_steps + n_states + 2
         return max(n_work, super().marginal_work(dims[:_OF_CHAIN]))
-
-    def draw(self, sample: Any, n: int, rng: Any) -> Any:
-        return list(draw_paths(sample, n, rng, sample.dims[_OF_CHAIN:].tolist()))
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         parts = super().encode(structure, dims[:_OF_CHAIN])

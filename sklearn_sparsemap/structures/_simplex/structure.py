@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._core.annotations import Any, Mapping, NDArray
+from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.jit import as_oracle
 from ..._numerics.sparsemax import highest
-from .._base import Structure, as_ints, as_parts, solver_in_tensors
+from .._base import InEstimators, Structure, as_ints, as_parts, solver_in_tensors
 from .._sums import softmax
 from .projection import PROJECTION
 
@@ -82,3 +82,24 @@ class Simplex(Structure):
 
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         return (n_outputs,)
+
+
+class RowChoice(Simplex):
+    """One of the rows of a sample, such as the candidates of a question: `Simplex` in estimators, for such samples."""
+
+    labelled = False
+    fixed_size = True
+    in_estimators = InEstimators(predicts_arrays=True)
+
+    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
+        return rows
+
+    def forbidden_by(self, known: Sequence[Any], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+        n = shape[0]
+        allowed = as_ints(known, (len(known),), 0, n - 1, f"the rows that may be chosen are ints from 0 to {n - 1}")
+        forbidden = np.ones(n, bool)
+        forbidden[allowed] = False
+        return forbidden
+
+
+Simplex.in_estimators = InEstimators(of_rows=RowChoice())

@@ -78,7 +78,8 @@ class Subset(Structure):
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, min_size, max_size = (int(d) for d in dims)
-        chosen = as_bools(structure, n, f"a subset is {n} bools, one for each item")
+        only = "; for the index of the only one, use Simplex()" if min_size == max_size == 1 else ""
+        chosen = as_bools(structure, n, f"a subset is {n} bools, one for each item{only}")
         if not min_size <= chosen.sum() <= max_size:
             raise ValueError(f"a subset has {min_size} to {max_size} items here; got {int(chosen.sum())}")
         return as_parts(np.where(chosen, np.arange(n), -1)), as_parts([])

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._core.jit import kernel
 from ..._numerics.certificate import certify_rows, is_in_polytope
-from ..._numerics.competence import ALL, as_competence
+from ..._numerics.competence import ALL, AT_ONCE, as_competence
 from ..._numerics.facets import BINDING, HIDES_TIES, MAX_STEPS, is_feasible
 from ..._numerics.newton import evaluate, has_flat_dual, maximise_dual, new_cuts, new_rows
 from ..._numerics.polytope_solver import PolytopeSolver
@@ -251,9 +251,9 @@ def _enough(n):
 
 @as_competence
 def prefers_cuts(scores, additional, dims, marginals, gap, n_calls):
-    """Return the competence of cuts: 0 or `ALL`, because it depends on the scores alone."""
+    """Return the competence of cuts: `AT_ONCE` or `ALL`, because it depends on the scores alone."""
     n = dims[0]
-    return np.int64(0) if supports_reach(scores, n + 1, n, _enough(n), True) else np.int64(ALL)
+    return AT_ONCE if supports_reach(scores, n + 1, n, _enough(n), True) else np.int64(ALL)
 
 
 @as_competence
@@ -268,7 +268,7 @@ def prefers_labelled_cuts(scores, additional, dims, marginals, gap, n_calls):
                 line[h * width + label] = scores[(h * n + m) * width + label] if h != m + 1 else -np.inf
         threshold, count = sparsemax(line, threshold, u)
         total += count
-    return np.int64(0) if total >= _enough(n) else np.int64(ALL)
+    return AT_ONCE if total >= _enough(n) else np.int64(ALL)
 
 
 def _are_nearly_equal(problems):

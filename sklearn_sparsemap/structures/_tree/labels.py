@@ -69,8 +69,13 @@ def _sum_labels(scores, n_labels, sums):
 @as_oracle
 def labelled_tree_marginals(scores, additional, dims, work, slots, additional_slots):
     """Compute the marginals of the labelled arcs; return the log-partition."""
-    n, n_labels, n_arcs, size = dims[0], dims[3], dims[0] * (dims[0] + 1), scores.shape[0]
-    sums, rest = work[size : size + n_arcs], work[size + n_arcs :]
+    n = dims[0]
+    n_labels = dims[3]
+    n_arcs = n * (n + 1)
+    # `work` holds the marginals, then the log-sums of the arcs, and the work of the trees over arcs.
+    size = scores.shape[0]
+    sums = work[size : size + n_arcs]
+    rest = work[size + n_arcs :]
     _sum_labels(scores, n_labels, sums)
     if dims[1]:
         log_partition = inside_outside(sums, n, dims[2], rest)

@@ -293,7 +293,8 @@ class DependencyTree(Structure):
         # Any heads can be compared, including those that a projective tree cannot have.
         n = int(dims[0])
         heads, labels = self._split(structure, n)
-        if heads.shape != (n,) or heads.min() < 0 or heads.max() > n:
+        is_valid = heads.shape == (n,) and heads.dtype.kind in "iu" and heads.min() >= 0 and heads.max() <= n
+        if not is_valid:
             raise ValueError(f"there are {n} words, whose heads are {n} ints from 0 to {n}; got {structure!r}")
         found, found_labels = self._split(predicted, n)
         correct = heads == found if labels is None else (heads == found) & (labels == found_labels)

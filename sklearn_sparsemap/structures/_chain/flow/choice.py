@@ -6,7 +6,7 @@ Used by `structures/_chain`.
 import numpy as np
 
 from ...._core.jit import kernel
-from ...._numerics.competence import as_competence
+from ...._numerics.competence import AT_ONCE, as_competence, at_most_rounds
 from ...._numerics.polytope_solver import PolytopeSolver
 from ..map import NO_TRANSITIONS
 from .paths import flow_paths
@@ -63,14 +63,14 @@ def _rounds_of_flow(n_steps, n_states, n_on):
 @as_competence
 def calls_before_flow(scores, additional, dims, marginals, gap, n_calls):
     """Return the calls that are worth less than compiling the flow. Without transitions, it is a closed form."""
-    return np.int64(0 if dims[2] == NO_TRANSITIONS else _FEW_CALLS)
+    return AT_ONCE if dims[2] == NO_TRANSITIONS else np.int64(_FEW_CALLS)
 
 
 @as_competence
 def calls_of_flow(scores, additional, dims, marginals, gap, n_calls):
-    """Return the calls until the next decision, or the negative number of rounds that the flow may take now."""
+    """Return the calls until the next decision, or `at_most_rounds` if the flow is next."""
     if dims[2] == NO_TRANSITIONS:
-        return np.int64(0)
+        return AT_ONCE
     if n_calls == 0:
         return np.int64(_FIRST_CALLS)
     n_steps, n_states = dims[0], dims[1]
@@ -86,7 +86,7 @@ def calls_of_flow(scores, additional, dims, marginals, gap, n_calls):
     if gain < _ENOUGH and n_on < _SPREAD * n_steps * n_states:
         return np.int64((_CURIOSITY if 2.0 * n_on > n_steps * n_calls else _PATIENCE) * n_calls)
     # The more the active set would take, the more rounds the flow may take.
-    return -np.int64(_LATE * max(gain / _ENOUGH, 1.0) * _rounds_of_flow(n_steps, n_states, n_on))
+    return at_most_rounds(_LATE * max(gain / _ENOUGH, 1.0) * _rounds_of_flow(n_steps, n_states, n_on))
 
 
 FLOW = PolytopeSolver(
