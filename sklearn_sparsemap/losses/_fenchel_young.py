@@ -145,7 +145,9 @@ class FenchelYoungLoss:
 
 
 class ExpectedCost:
-    """The expected cost of a structure drawn from the Gibbs distribution of the scores: minimum-risk training [1]_.
+    """The expected cost of a structure drawn from the Gibbs distribution of the scores: minimum-risk training.
+
+    The loss is that of [1]_.
 
     It is ``sum_s p(s) cost(s, gold)`` with ``p(s) = exp(score(s) / temperature) / Z``, in the unit of the cost. So
     unlike the losses of `FenchelYoungLoss` it depends on the cost of wrong structures directly, and it is at most the
