@@ -4,8 +4,8 @@ from importlib import import_module
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent / "sklearn_sparsemap"
-# The command, which is no module, and what tests import, which may need libraries of extras.
-collect_ignore = ["sklearn_sparsemap/compile.py", "tests/cases"]
+# The command, which is no module, what tests import, which may need libraries of extras, and scripts that they check.
+collect_ignore = ["sklearn_sparsemap/compile.py", "tests/cases", "tests/typing"]
 
 
 def missing_library(module):

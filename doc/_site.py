@@ -66,6 +66,15 @@ def methods_of(fullname):
     return [] if any(base.__name__ == "Structure" for base in kind.__mro__[1:]) else found
 
 
+_LONG = 800  # words; if the docstrings of a class's methods have more, each method gets a page of its own
+
+
+def methods_apart(fullname):
+    """Return whether the methods of a class have pages of their own, to which its page only links."""
+    texts = [inspect.getdoc(getattr(_resolve(fullname), name)) or "" for name in methods_of(fullname)]
+    return sum(len(text.split()) for text in texts) > _LONG
+
+
 _S = PACKAGE + "."
 # Each list is a set of related objects; the page of each links to the others.
 RELATED = [
@@ -173,6 +182,7 @@ def link_public_name(app, env, node, content):
 
 
 _LONGEST_WORD = 30  # characters of inline code that fit into a line of a phone, 390 pixels wide, in nested lists
+_LONGEST_IN_TABLE = 18  # the same in a column of a table; larger: wider tables, which scroll
 
 
 def fit_phones(app, doctree, docname):
@@ -180,12 +190,27 @@ def fit_phones(app, doctree, docname):
     from docutils import nodes
 
     for code in doctree.findall(nodes.literal):
-        if max(map(len, code.astext().split()), default=0) > _LONGEST_WORD:
+        parent = code.parent
+        while not isinstance(parent, nodes.entry | nodes.document):
+            parent = parent.parent
+        longest = _LONGEST_IN_TABLE if isinstance(parent, nodes.entry) else _LONGEST_WORD
+        if max(map(len, code.astext().split()), default=0) > longest:
             code["classes"].append("long")
     for text in list(doctree.findall(nodes.Text)):
         is_code = isinstance(text.parent, nodes.literal | nodes.math | nodes.FixedTextElement)
         if "-inf" in text and not is_code:
             text.parent.replace(text, nodes.Text(text.replace("-inf", "-\N{WORD JOINER}inf")))
+
+
+def name_thumbnails(app, doctree, docname):
+    """Give the thumbnails of examples, which the gallery leaves without a description, the titles of their pages."""
+    from docutils import nodes
+
+    pages = {Path(name).name: name for name in app.env.found_docs if name.startswith("auto_examples/")}
+    for image in doctree.findall(nodes.image):
+        name = re.fullmatch(r"sphx_glr_(\w+)_thumb\.png", Path(image["uri"]).name)
+        if name and not image.get("alt") and name[1] in pages:
+            image["alt"] = f"Example: {app.env.titles[pages[name[1]]].astext()}"
 
 
 def _is_empty(ax):

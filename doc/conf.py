@@ -48,6 +48,7 @@ html_theme_options = {
     "icon_links": [{"name": "GitHub", "url": _site.REPOSITORY, "icon": "fa-brands fa-github"}],
     "show_toc_level": 2,
     "navigation_with_keys": False,
+    "navigation_depth": 3,  # without the methods of estimators
     "footer_start": ["copyright"],
     "footer_end": [],
 }
@@ -80,7 +81,11 @@ autosummary_generate = True
 rst_epilog = f".. _own address: {SITE}/"
 # The cache does not hold functions of `_site`; included Markdown begins at its second level.
 suppress_warnings = ["config.cache", "myst.header"]
-autosummary_context = {"methods_of": _site.methods_of, "related_to": _site.related_to}
+autosummary_context = {
+    "methods_of": _site.methods_of,
+    "methods_apart": _site.methods_apart,
+    "related_to": _site.related_to,
+}
 # The pages name layers, whose libraries are large.
 autodoc_mock_imports = [name for name in ("torch", "jax") if find_spec(name) is None]
 # The docstrings say what parameters are.
@@ -131,3 +136,4 @@ def setup(app):
     app.connect("source-read", _site.lay_out)
     app.connect("missing-reference", _site.link_public_name)
     app.connect("doctree-resolved", _site.fit_phones)
+    app.connect("doctree-resolved", _site.name_thumbnails)

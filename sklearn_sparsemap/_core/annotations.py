@@ -2,7 +2,7 @@
 
 Used by `conformal`, `datasets`, `distributed`, `estimators`, `factors`, `features`, `inference`, `inspection`, `jax`,
 `losses`, `metrics`, `penalties`, `pipeline`, `plotting`, `score_models`, `spans`, `structures`, `testing`, `torch`,
-`available.py`, `export.py`, `partition_files.py` and `ragged.py`.
+`available.py`, `export.py`, `partition_files.py`, `ragged.py` and `sklearn_bases.py`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +16,16 @@ StructureName = Literal["auto", "chain", "tree", "matching"]
 ScoreModelName = Literal["linear", "network", "trees", "auto"]
 
 
+class HasArray(Protocol):
+    """An array of any library, or a data frame."""
+
+    def __array__(self) -> Any: ...
+
+
+# A number or a text is refused, so that type checkers find misspelt options.
+AdditionalScores = NDArray[Any] | list[Any] | tuple[Any, ...] | HasArray | None
+
+
 class HasFit(Protocol):
     """An estimator of scikit-learn."""
 
@@ -23,6 +33,7 @@ class HasFit(Protocol):
 
 
 __all__ = [
+    "AdditionalScores",
     "Any",
     "ArrayLike",
     "Callable",

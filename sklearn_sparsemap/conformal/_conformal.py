@@ -12,7 +12,6 @@ from typing import Literal
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 
@@ -22,6 +21,7 @@ from .._core.errors import SampleError
 from .._core.export import ArraysMixin
 from .._core.moments import in_one_step, whole
 from .._core.pickles import PickleMixin
+from .._core.sklearn_bases import BaseEstimator
 from .._core.tables import by_samples
 from .._core.unwrap import transformed, unwrap_whole
 from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, first_of, keep_text, quoted
@@ -148,6 +148,8 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, PickleMixin, BaseEstimator)
         "groups": [callable, StrOptions({"class"}), None],
         "risk": [StrOptions({"structure", "parts"})],
     }
+
+    truncated_: NDArray[np.bool_]
 
     def __init__(
         self,

@@ -20,10 +20,11 @@ _MAX_FAILURES = 20_000  # draws in a row without a new expression, after which a
 def make_listops(
     n_samples: int = 100, *, min_length: int = _SHORTEST, max_length: int = 40, random_state: Any = None
 ) -> tuple[list[list[str]], list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    """Draw ListOps expressions: nested operations on digits, such as ``[MAX 2 9 [MIN 4 7 ] ]`` [1]_.
+    """Draw ListOps expressions: nested operations on digits, such as ``[MAX 2 9 [MIN 4 7 ] ]``.
 
-    Each argument is an operator with probability 1/4, else a digit. An operator has 2 to 5 arguments. This number, its
-    valency, depends on the tree alone; the experiments on latent trees in [2]_ predict it.
+    The expressions are those of [1]_. Each argument is an operator with probability 1/4, else a digit. An operator has
+    2 to 5 arguments. This number, its valency, depends on the tree alone; the experiments on latent trees in [2]_
+    predict it.
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -13,6 +13,7 @@ from .._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
 from .._core.available import available_if
 from .._core.doc_link import DocLinkMixin
 from .._core.pickles import PickleMixin
+from .._core.sklearn_bases import BaseEstimator
 from .._core.validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE_INT, check_parameters
 from ..estimators._failures import restore_on_error
 from ..estimators._monitor import CallbackSupportMixin, Monitor, Progress, with_callbacks
@@ -141,6 +142,12 @@ class ParameterMixing(CallbackSupportMixin, DocLinkMixin, PickleMixin, BaseEstim
         "n_jobs": [*N_JOBS],
         "verbose": ["verbose"],
     }
+
+    estimator_: Any
+    loss_curve_: list[float]
+    validation_scores_: list[float]
+    n_iter_: int
+    n_shards_: int
 
     def __init__(
         self,

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -18,6 +17,7 @@ from .._core.indicators import in_order
 from .._core.moments import whole
 from .._core.pickles import PickleMixin
 from .._core.ragged import RaggedArray
+from .._core.sklearn_bases import BaseEstimator, RegressorMixin
 from .._core.tables import by_samples, column_names
 from .._core.validation import (
     FRACTION,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._core.annotations import Any, Callable
+from .._core.annotations import Any, Callable, Self
 from ._failures import check_finite_loss, commit_if, warn_of_inference, warn_user
 
 if TYPE_CHECKING:
@@ -28,6 +28,10 @@ Method = TypeVar("Method")
 
 class CallbackSupportMixin:
     """Placeholder for versions of scikit-learn without callbacks."""
+
+    if TYPE_CHECKING:
+
+        def set_callbacks(self, *callbacks: Any) -> Self: ...
 
 
 def with_callbacks(method: Method) -> Method:

@@ -361,7 +361,8 @@ def Iff(a: Any, b: Any, *, name: str | None = None) -> Exactly | Condition:
 
 
 # The names of the papers.
-Budget, AtMostOne = AtMost, Exclusive
+Budget = AtMost
+AtMostOne = Exclusive
 
 
 def Xor(variables: Variables | Iterable[Variables], *, name: str | None = None) -> Exactly:

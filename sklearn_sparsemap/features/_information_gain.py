@@ -8,8 +8,6 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -20,7 +18,13 @@ from .._core.indices import are_indices
 from .._core.moments import in_one_step
 from .._core.pickles import PickleMixin
 from .._core.ragged import RaggedArray
+from .._core.sklearn_bases import MYPY, BaseEstimator
 from .._core.validation import check_matrix, check_no_missing, check_same_length, check_samples, quoted
+
+if MYPY:
+    from .._core.sklearn_bases import SelectorMixin
+else:
+    from sklearn.feature_selection import SelectorMixin
 
 
 class InformationGainSelector(SelectorMixin, DocLinkMixin, PickleMixin, BaseEstimator):

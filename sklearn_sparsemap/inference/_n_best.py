@@ -6,7 +6,7 @@ Used by `_training`.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -18,11 +18,36 @@ from ._graph.problems import check_graph_options, n_best_of_graph
 from ._problems import batch_of
 
 if TYPE_CHECKING:
+    from .._core.annotations import AdditionalScores, NDArray
     from ..structures import Structure
+    from ._public import Many
 
 _LARGEST_K = np.iinfo(np.int64).max // 4  # so that sums of numbers of structures do not overflow
 
 
+@overload
+def n_best(
+    structure: Structure, scores: Many, k: int, *, n_jobs: int | None = None, **additional: AdditionalScores
+) -> list[list[tuple[Any, float]]]: ...
+@overload
+def n_best(
+    structure: Structure, scores: NDArray[Any], k: int, *, n_jobs: int | None = None, **additional: AdditionalScores
+) -> list[tuple[Any, float]]: ...
+@overload
+def n_best(
+    structure: Structure, scores: Any, k: int, *, n_jobs: int | None = None, **additional: AdditionalScores
+) -> list[Any]: ...
+@overload
+def n_best(
+    structure: FactorGraph,
+    scores: Any,
+    k: int,
+    *,
+    n_jobs: int | None = None,
+    additional: Any = None,
+    tol: float = 1e-9,
+    map_time_limit: float | None = 10.0,
+) -> list[Any]: ...
 def n_best(
     structure: Structure | FactorGraph,
     scores: Any,

@@ -1,13 +1,13 @@
 """`map_inference`, `sparsemap` and `marginal_inference`, for one sample or for many.
 
-Used by `_sampling.py`.
+Used by `_n_best.py` and `_sampling.py`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, overload
 
-from .._core.annotations import Any, NDArray, Sequence
+from .._core.annotations import AdditionalScores, Any, NDArray, Sequence
 from .._core.offsets import offsets
 from .._core.ragged import RaggedArray
 from .._core.validation import check_choice, check_n_jobs, check_positive
@@ -15,13 +15,41 @@ from .._numerics.loops import SOLVERS_BY_NAME
 from ..factors import FactorGraph
 from ..structures._base import check_structure
 from ._batch import SPECIALISED_SOLVERS, argmax_problems, map_problems, marginal_oracle_of, marginal_problems
-from ._graph.problems import check_graph_options, map_graph
+from ._graph.problems import ManyOfGraph, OneOfGraph, check_graph_options, map_graph
 from ._problems import batch_of
 from ._results import MAPBatch, MAPResult, MarginalBatch, MarginalResult, SparseMAPBatch, SparseMAPResult
 
 if TYPE_CHECKING:
-    from ..structures import Structure
+    from ..structures import (
+        Alignment,
+        HeadAutomaton,
+        Hyperpath,
+        LinearChain,
+        LinearProgram,
+        Matching,
+        Path,
+        Ranking,
+        Segmentation,
+        SequenceBudget,
+        Structure,
+        Subset,
+    )
+    from ._graph.map import GraphMAPResult
 
+    # Their structures are arrays, whatever their parameters.
+    ArrayStructure = (
+        Alignment
+        | HeadAutomaton
+        | Hyperpath
+        | LinearChain
+        | LinearProgram
+        | Matching
+        | Path
+        | Ranking
+        | Segmentation
+        | SequenceBudget
+        | Subset
+    )
     # A list of arrays, or of graphs, is many samples.
     Many = list[NDArray[Any]] | RaggedArray
     SolverName = Literal["auto", "active_set", "facets", "flow", "cg", "away_step", "pairwise"]
@@ -31,12 +59,50 @@ if TYPE_CHECKING:
 
 
 @overload
-def map_inference(structure: Structure, scores: Many, *, n_jobs: int | None = None, **additional: Any) -> MAPBatch: ...
-@overload
-def map_inference(structure: Structure, scores: Any, *, n_jobs: int | None = None, **additional: Any) -> MAPResult: ...
+def map_inference(
+    structure: ArrayStructure, scores: Many, *, n_jobs: int | None = None, **additional: AdditionalScores
+) -> MAPBatch[NDArray[Any]]: ...
 @overload
 def map_inference(
-    structure: FactorGraph | Sequence[FactorGraph], scores: Any, *, n_jobs: int | None = None, **additional: Any
+    structure: ArrayStructure, scores: Any, *, n_jobs: int | None = None, **additional: AdditionalScores
+) -> MAPResult[NDArray[Any]]: ...
+@overload
+def map_inference(
+    structure: Structure, scores: Many, *, n_jobs: int | None = None, **additional: AdditionalScores
+) -> MAPBatch[Any]: ...
+@overload
+def map_inference(
+    structure: Structure, scores: Any, *, n_jobs: int | None = None, **additional: AdditionalScores
+) -> MAPResult[Any]: ...
+@overload
+def map_inference(
+    structure: FactorGraph | Sequence[FactorGraph],
+    scores: ManyOfGraph,
+    *,
+    n_jobs: int | None = None,
+    additional: Any = None,
+    tol: float = 1e-9,
+    map_time_limit: float | None = 10.0,
+) -> list[GraphMAPResult]: ...
+@overload
+def map_inference(
+    structure: FactorGraph,
+    scores: OneOfGraph,
+    *,
+    n_jobs: int | None = None,
+    additional: Any = None,
+    tol: float = 1e-9,
+    map_time_limit: float | None = 10.0,
+) -> GraphMAPResult: ...
+@overload
+def map_inference(
+    structure: FactorGraph | Sequence[FactorGraph],
+    scores: Any,
+    *,
+    n_jobs: int | None = None,
+    additional: Any = None,
+    tol: float = 1e-9,
+    map_time_limit: float | None = 10.0,
 ) -> Any: ...
 def map_inference(
     structure: Structure | FactorGraph | Sequence[FactorGraph],
@@ -114,7 +180,7 @@ def sparsemap(
     tol: float = 1e-9,
     max_iter: int | None = None,
     n_jobs: int | None = None,
-    **additional: Any,
+    **additional: AdditionalScores,
 ) -> SparseMAPBatch: ...
 @overload
 def sparsemap(
@@ -125,7 +191,7 @@ def sparsemap(
     tol: float = 1e-9,
     max_iter: int | None = None,
     n_jobs: int | None = None,
-    **additional: Any,
+    **additional: AdditionalScores,
 ) -> SparseMAPResult: ...
 def sparsemap(
     structure: Structure,
@@ -211,11 +277,11 @@ def sparsemap(
 
 @overload
 def marginal_inference(
-    structure: Structure, scores: Many, *, n_jobs: int | None = None, **additional: Any
+    structure: Structure, scores: Many, *, n_jobs: int | None = None, **additional: AdditionalScores
 ) -> MarginalBatch: ...
 @overload
 def marginal_inference(
-    structure: Structure, scores: Any, *, n_jobs: int | None = None, **additional: Any
+    structure: Structure, scores: Any, *, n_jobs: int | None = None, **additional: AdditionalScores
 ) -> MarginalResult: ...
 def marginal_inference(structure: Structure, scores: Any, *, n_jobs: int | None = None, **additional: Any) -> Any:
     """Compute the marginals of the Gibbs distribution ``p(s) = exp(score(s)) / Z`` over all structures.

@@ -102,10 +102,10 @@ class SPOPlusLoss:
 
 
 class PerturbedFenchelYoungLoss:
-    """The perturbed Fenchel-Young loss: the mean of the perceptron loss under normal noise of the scores [1]_.
+    """The perturbed Fenchel-Young loss: the mean of the perceptron loss under normal noise of the scores.
 
-    Its gradient is the mean of the optimal decisions under noise, minus the true decision. It needs the true decisions,
-    but no true values.
+    Its gradient [1]_ is the mean of the optimal decisions under noise, minus the true decision. It needs the true
+    decisions, but no true values.
 
     Parameters
     ----------

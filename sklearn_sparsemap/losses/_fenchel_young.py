@@ -16,11 +16,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sized
 from functools import partial, singledispatch
-from typing import Literal
+from typing import Literal, overload
 
 import numpy as np
 
-from .._core.annotations import Any, ArrayLike
+from .._core.annotations import AdditionalScores, Any, ArrayLike, NDArray
 from .._core.errors import SampleError
 from .._core.jit import readonly
 from .._core.offsets import offsets
@@ -100,6 +100,19 @@ class FenchelYoungLoss:
         self.tol = tol
         self._loss_gradient = _loss_of(structure, name, self.temperature, cost, tol)
 
+    @overload
+    def loss_gradient(
+        self,
+        scores: NDArray[Any],
+        gold: Any,
+        *,
+        n_jobs: int | None = None,
+        **additional: AdditionalScores | dict[str, Any],
+    ) -> tuple[float, dict[str, Any]]: ...
+    @overload
+    def loss_gradient(
+        self, scores: Any, gold: Any, *, n_jobs: int | None = None, **additional: AdditionalScores | dict[str, Any]
+    ) -> Any: ...
     def loss_gradient(self, scores: Any, gold: Any, *, n_jobs: int | None = None, **additional: Any) -> Any:
         """Return the loss and its gradient.
 
@@ -132,7 +145,9 @@ class FenchelYoungLoss:
 
 
 class ExpectedCost:
-    """The expected cost of a structure drawn from the Gibbs distribution of the scores: minimum-risk training [1]_.
+    """The expected cost of a structure drawn from the Gibbs distribution of the scores: minimum-risk training.
+
+    The loss is that of [1]_.
 
     It is ``sum_s p(s) cost(s, gold)`` with ``p(s) = exp(score(s) / temperature) / Z``, in the unit of the cost. So
     unlike the losses of `FenchelYoungLoss` it depends on the cost of wrong structures directly, and it is at most the

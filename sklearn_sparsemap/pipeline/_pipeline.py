@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from functools import wraps
+from typing import TYPE_CHECKING
 
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from .._core.annotations import Any, Self
+from .._core.annotations import Any, NDArray, Self
 from .._core.available import available_if
 from .._core.doc_link import DocLinkMixin
 from .._core.export import ArraysMixin
 from .._core.pickles import PickleMixin
 from .._core.plain import add_form
 from .._core.unwrap import transformed, unwrap
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .._core.sklearn_bases import Pipeline
+    from ..spans import Span
+else:
+    from sklearn.pipeline import Pipeline
 
 
 def _last_has(name):
@@ -49,15 +57,13 @@ def _handed_through(name, what):
     return available_if(_last_has(name))(method)
 
 
-def _checked_by_the_last_step(name):
+def _checked_by_the_last_step(name, what):
     """Make a method of scikit-learn's `Pipeline` that calls the last step, which checks that it is fitted.
 
     scikit-learn's method checks that the pipeline is fitted, and for that collects the tags of all steps, which takes
     longer than the prediction of one sample.
     """
-    of_sklearn = getattr(Pipeline, name)
 
-    @wraps(of_sklearn)
     def method(self, X, **params):
         is_fitted = getattr(self._final_estimator, "__sklearn_is_fitted__", None)
         if params or is_fitted is None or not is_fitted():
@@ -67,6 +73,22 @@ def _checked_by_the_last_step(name):
                 X = step.transform(X)
         return getattr(self._final_estimator, name)(X)
 
+    method.__name__ = name
+    method.__qualname__ = f"StructuredPipeline.{name}"
+    method.__doc__ = f"""{what}
+
+    Parameters
+    ----------
+    X : samples
+        As for the first step.
+    **params
+        Further arguments of the method of the last step.
+
+    Returns
+    -------
+    result
+        As returned by the last step.
+    """
     return available_if(_last_has(name))(method)
 
 
@@ -101,15 +123,31 @@ class StructuredPipeline(ArraysMixin, DocLinkMixin, PickleMixin, Pipeline):
 
     _whole = ("steps",)
 
-    predict = _checked_by_the_last_step("predict")
-    predict_proba = _checked_by_the_last_step("predict_proba")
-    decision_function = _checked_by_the_last_step("decision_function")
-    predict_structures = _handed_through("predict_structures", "Find the few structures of each sample.")
-    predict_marginals = _handed_through("predict_marginals", "Compute the probability of each label, or part.")
-    predict_spans = _handed_through("predict_spans", "Find the spans of each sample, with their probabilities.")
-    predict_n_best = _handed_through("predict_n_best", "Find the best structures of each sample, with their scores.")
-    log_likelihood = _handed_through("log_likelihood", "Compute the log-probability of structures under Gibbs.")
-    sample = _handed_through("sample", "Draw structures from the Gibbs distribution.")
+    if TYPE_CHECKING:
+        # The methods of the last step; type checkers do not see that some models lack some.
+        def predict(self, X: Any, **params: Any) -> NDArray[Any]: ...
+        def predict_proba(self, X: Any, **params: Any) -> NDArray[Any]: ...
+        def decision_function(self, X: Any, **params: Any) -> NDArray[Any]: ...
+        def predict_structures(self, X: Any, *args: Any, **kwargs: Any) -> list[list[tuple[Any, float]]]: ...
+        def predict_marginals(self, X: Any, known: Any = None) -> NDArray[Any]: ...
+        def predict_n_best(self, X: Any, k: int, known: Any = None) -> list[list[tuple[Any, float]]]: ...
+        def log_likelihood(self, X: Any, y: Any) -> NDArray[np.float64]: ...
+        def predict_spans(self, X: Any, *, min_probability: float = 0.0, tokens: Any = None) -> list[list[Span]]: ...
+        def sample(
+            self, X: Any, n_samples: int = 1, random_state: Any = None, known: Any = None
+        ) -> list[list[Any]]: ...
+    else:
+        predict = _checked_by_the_last_step("predict", "Predict the structure, or the labels, of each sample.")
+        predict_proba = _checked_by_the_last_step("predict_proba", "Compute the probability of each label.")
+        decision_function = _checked_by_the_last_step("decision_function", "Compute the scores of parts.")
+        predict_structures = _handed_through("predict_structures", "Find the few structures of each sample.")
+        predict_marginals = _handed_through("predict_marginals", "Compute the probability of each label, or part.")
+        predict_spans = _handed_through("predict_spans", "Find the spans of each sample, with their probabilities.")
+        predict_n_best = _handed_through(
+            "predict_n_best", "Find the best structures of each sample, with their scores."
+        )
+        log_likelihood = _handed_through("log_likelihood", "Compute the log-probability of structures under Gibbs.")
+        sample = _handed_through("sample", "Draw structures from the Gibbs distribution.")
 
     def _can_partial_fit(self):
         getattr(self._final_estimator, "partial_fit")  # noqa: B009

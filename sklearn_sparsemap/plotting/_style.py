@@ -110,14 +110,15 @@ def name_axis(axis, names, *, across=None, size=10.0):
     axis : matplotlib Axis
     names : sequence of str
     across : float, default=None
-        Points for each name; wider names are smaller, or rotated.
+        Points for each name; wider names are smaller, or rotated. Names may have several lines.
     size : float, default=10.0
         Font size in points.
     """
     labels = axis.set_ticks(range(len(names)), list(map(str, names)))
     for label in axis.get_ticklabels():
         label.set(fontsize=size, color=INK, parse_math=False)
-    widest = max(text_width(name, size) for name in names) if across is not None else 0.0
+    lines = [line for name in names for line in str(name).split("\n")]
+    widest = max(text_width(line, size) for line in lines) if across is not None else 0.0
     if widest and widest > 0.92 * across:
         fitting = size * 0.92 * across / widest
         if fitting >= min(size, _READABLE):

@@ -6,11 +6,11 @@ import numbers
 from collections.abc import Iterable
 from typing import Literal
 
-from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from .._core.annotations import Any, Sequence
 from .._core.doc_link import DocLinkMixin
+from .._core.sklearn_bases import BaseEstimator
 from .._core.validation import POSITIVE, POSITIVE_INT, Number, check_parameters
 
 

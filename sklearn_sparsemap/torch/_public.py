@@ -172,7 +172,9 @@ def lp_sparsemap(
     return_additional: bool = False,
     backend: str = "auto",
 ) -> Any:
-    """Solve LP-SparseMAP for a batch, differentiably: sparse marginals that satisfy all factors of a graph [1]_.
+    """Solve LP-SparseMAP for a batch, differentiably: sparse marginals that satisfy all factors of a graph.
+
+    The method is that of [1]_.
 
     Parameters
     ----------

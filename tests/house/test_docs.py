@@ -1,12 +1,15 @@
 """What the documentation says of itself: every public object has a page, every page is found, every name exists."""
 
+import doctest
 import importlib
+import inspect
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -45,6 +48,17 @@ def test_every_public_object_has_a_page():
                 assert id(getattr(module, name)) in shown, f"{module.__name__}.{name} is not in doc/api"
                 public += 1
     assert public > 100
+
+
+def test_summaries_cite_nothing():
+    """Tables of the reference show the first paragraph of each docstring, without its list of references."""
+    reference = "".join(path.read_text(encoding="utf-8") for path in sorted((DOC / "api").glob("*.rst")))
+    tried = 0
+    for name in re.findall(r"^   ~(sklearn_sparsemap\.(?!torch|jax)[\w.]+)$", reference, re.M):
+        summary = inspect.getdoc(resolve(name)).split("\n\n")[0]
+        assert not re.search(r"\[\w+\]_", summary), name
+        tried += 1
+    assert tried > 100
 
 
 def test_pages_of_all_structures_name_each():
@@ -163,10 +177,13 @@ def test_the_table_of_the_jobs_has_the_figures_of_their_pages():
 def test_searches_that_are_tried_lead_to_pages(checks):
     """The build runs them in the built index, by the JavaScript of the site."""
     examples = {path.relative_to(ROOT / "examples").with_suffix("").as_posix() for path in EXAMPLES}
-    assert len(checks.FIRST_PAGES) >= 20
+    assert len(checks.FIRST_PAGES) >= 50
     for query, page in checks.FIRST_PAGES.items():
         example = page.removeprefix("auto_examples/")
-        assert (DOC / f"{page}.rst").is_file() or example in examples, query
+        if page.startswith("generated/"):
+            assert resolve(page.removeprefix("generated/")), query
+        else:
+            assert (DOC / f"{page}.rst").is_file() or example in examples, query
 
 
 def test_progress_of_a_build_is_a_line_a_tenth():
@@ -284,6 +301,30 @@ def test_the_address_of_the_site_is_in_one_place():
     build = (DOC / "build.py").read_text(encoding="utf-8")
     options = re.search(r"python doc/build\.py (.*)", workflow)[1].split()
     assert options and all(f'"{option}"' in build for option in options)
+
+
+def sections_with_tools():
+    """Return the title, the imported libraries and the code of each section of the page about other tools."""
+    text = (DOC / "other_tools.rst").read_text(encoding="utf-8")
+    start, *sections = re.split(r"^(?=.+\n-{3,}$)", text, flags=re.M)
+    for section in sections:
+        libraries = re.findall(r"^>>> (?:import|from) (\w+)", section, re.M)
+        if libraries:
+            yield section.split("\n", 1)[0], libraries, start + section
+
+
+@pytest.mark.parametrize("title, libraries, code", [pytest.param(*each, id=each[0]) for each in sections_with_tools()])
+def test_code_with_other_tools_runs_if_they_are_installed(title, libraries, code):
+    for library in libraries:
+        pytest.importorskip(library)
+    test = doctest.DocTestParser().get_doctest(code, {}, title, "other_tools.rst", 0)
+    printed = []
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    with warnings.catch_warnings():
+        # The tools warn of their own matters.
+        warnings.simplefilter("ignore")
+        runner.run(test, out=printed.append)
+    assert runner.failures == 0, "".join(printed)
 
 
 def test_code_of_examples_is_narrow():

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import json
 import os
 import re
 import runpy
@@ -241,65 +242,54 @@ def test_the_public_api_is_annotated():
     assert (PACKAGE / "py.typed").is_file()
 
 
-USERS_SCRIPT = """
-import numpy as np
-from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier
-from sklearn_sparsemap import map_inference, marginal_inference, sparsemap
-from sklearn_sparsemap.factors import AtMost, Budget, FactorGraph, Xor
-from sklearn_sparsemap.features import DERIVED_FIELDS, TemplateVectorizer, ngrams
-from sklearn_sparsemap.score_models import Network
-from sklearn_sparsemap.structures import LinearChain
-
-model = StructuredSparseMAPClassifier("chain", loss="hinge", n_jobs=2, solver="mira", eta0=1)
-model.fit([np.eye(2)], [["a", "b"]])
-model.transitions_ = np.eye(2)
-score: float = model.score([np.eye(2)], [["a", "b"]])
-graph = FactorGraph()
-u = graph.variables((2, 3), name="u")
-graph.add(Xor(~u[0]), *[Budget(row, 1) for row in u])
-MultilabelLPSparseMAP(constraints=[AtMost(2)], threshold="auto", score_model=Network((3,)))
-TemplateVectorizer([*ngrams("word", (1, 2), 1), "n[0]"], derived_fields={**DERIVED_FIELDS, "n": ("word", len)})
-result = sparsemap(LinearChain(), np.eye(2), transitions=np.eye(2))
-result.vjp(np.eye(2))["scores"].round(2)
-n_results: int = len(sparsemap(LinearChain(), [np.eye(2), np.eye(3)]))
-path, value = map_inference(LinearChain(), np.eye(2))
-labels: list[int] = map_inference(LinearChain(), np.eye(2)).structure.tolist()
-StructuredSparseMAPClassifier("chain", score_model=Network((3,)))
-StructuredSparseMAPClassifier(LinearChain(), score_model=model)
-log_partition: float = marginal_inference(LinearChain(), np.eye(2)).log_partition
-n_iter: int = model.n_iter_
-"""
-WRONG_LINES = [
-    'StructuredSparseMAPClassifier(loss="hing")',
-    "StructuredSparseMAPClassifier(n_jobs=2.5)",
-    'StructuredSparseMAPClassifier("chian")',
-    'StructuredSparseMAPClassifier("chain", score_model="nets")',
-    'sparsemap(LinearChain(), np.eye(2), solver="fast")',
-    "sparsemap(LinearChain, np.eye(2))",
-    "Budget(u, 1.5)",
-    'MultilabelLPSparseMAP(decision="best")',
-    'model.score([], [], "x")[0]',
-    "result.structure",
-    "model.n_iter_.append(1)",
-]
+TYPING = ROOT / "tests" / "typing"
+ROOMS = ["", "conformal", "datasets", "distributed", "estimators", "factors", "features", "inference", "inspection"]
+ROOMS += ["losses", "metrics", "penalties", "pipeline", "plotting", "score_models", "spans", "structures", "testing"]
 
 
-def wrong_lines(path, script):
-    """Return the numbers of the lines of a script in which mypy finds errors, and its output."""
+def documented_attributes(kind):
+    """Return the names of a class's public attributes and methods, and those of its docstring."""
+    names = {name for name in dir(kind) if not name.startswith("_")}
+    section = re.search(r"^Attributes\n-+\n(.*?)(?=^\w[\w ]*\n---|\Z)", inspect.getdoc(kind), re.M | re.S)
+    for heading in re.findall(r"^(\w[\w, ]*?) *(?::.*)?$", section[1] if section else "", re.M):
+        names.update(heading.split(", "))
+    return sorted(names)
+
+
+def script_of_attributes():
+    """Return a script that reads each attribute of each public class, and their number."""
+    lines, n_attributes = [], 0
+    for room in ROOMS:
+        place = f"sklearn_sparsemap{room and '.'}{room}"
+        module = importlib.import_module(place)
+        for name in module.__all__:
+            kind = getattr(module, name)
+            if inspect.isclass(kind):
+                attributes = documented_attributes(kind)
+                lines += [f"from {place} import {name}", f"def read{len(lines)}(of: {name}) -> None:"]
+                lines += [*(f"    of.{attribute}" for attribute in attributes), "    pass"]
+                n_attributes += len(attributes)
+    return "\n".join(lines), n_attributes
+
+
+def run_mypy(paths, place):
+    """Check scripts by mypy; return its output."""
     api = pytest.importorskip("mypy.api")
-    path.write_text(script)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MYPYPATH", str(ROOT))
         # The cache beside the compiled kernels makes later runs ten times as fast.
         cache = os.path.join(os.environ["NUMBA_CACHE_DIR"], "mypy")
-        out, _, _ = api.run(["--cache-dir", cache, "--follow-imports", "silent", str(path)])
-    return {int(number) for number in re.findall(rf"{path.name}:(\d+): error", out)}, out
+        options = ["--follow-imports", "silent", "--ignore-missing-imports"]
+        out, _, _ = api.run(["--cache-dir", cache, *options, *map(str, paths)])
+    return out
 
 
-def test_type_checkers_see_the_annotations(tmp_path):
-    wrong, out = wrong_lines(tmp_path / "script.py", USERS_SCRIPT + "\n".join(WRONG_LINES))
-    first = USERS_SCRIPT.count("\n") + 1
-    assert wrong == set(range(first, first + len(WRONG_LINES))), out
+def run_pyright(paths, place):
+    """Check scripts by Pyright, which only the workflow `nightly` installs; return its output."""
+    pytest.importorskip("pyright")
+    (place / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(ROOT)]}))
+    command = [sys.executable, "-m", "pyright", "--project", str(place), "--pythonpath", sys.executable]
+    return subprocess.run(command, cwd=place, capture_output=True, text=True).stdout
 
 
 # The last line is wrong: no face has the method.
@@ -319,7 +309,42 @@ lacking: WithMore = StructuredGroupLasso()._face()
 """
 
 
-def test_all_estimators_have_a_face_that_satisfies_the_protocol(tmp_path):
-    module = modules_with("estimators", "Face")[0].__name__
-    wrong, out = wrong_lines(tmp_path / "faces.py", FACES.replace("{module}", module))
-    assert wrong == {FACES.count("\n")}, out
+@pytest.fixture(scope="module", params=[run_mypy, run_pyright])
+def found(request, tmp_path_factory):
+    """Return the numbers of the lines with errors, by script, and the output of a type checker."""
+    place = tmp_path_factory.mktemp("typing")
+    scripts = [Path(shutil.copy(path, place)) for path in TYPING.glob("*.py")]
+    (place / "attributes.py").write_text(script_of_attributes()[0])
+    (place / "faces.py").write_text(FACES.replace("{module}", modules_with("estimators", "Face")[0].__name__))
+    scripts += [place / "attributes.py", place / "faces.py"]
+    out = request.param(scripts, place)
+    errors = {script.name: set() for script in scripts}
+    for name, number in re.findall(r"([^\s/\\]+\.py):(\d+):(?:\d+)?.* error", out):
+        errors[name].add(int(number))
+    return errors, out
+
+
+def test_type_checkers_find_the_errors_of_users_and_no_others(found):
+    errors, out = found
+    assert not errors["right.py"], out
+    lines = (TYPING / "wrong.py").read_text(encoding="utf-8").split("\n")
+    first = lines.index("# Each of the following lines is wrong.") + 2
+    numbers = set(range(first, len(lines)))
+    assert errors["wrong.py"] == numbers and len(numbers) > 30, out
+
+
+def test_type_checkers_know_all_public_and_documented_attributes(found):
+    errors, out = found
+    assert not errors["attributes.py"], out
+    assert script_of_attributes()[1] > 1000
+
+
+def test_all_estimators_have_a_face_that_satisfies_the_protocol(found):
+    errors, out = found
+    assert errors["faces.py"] == {FACES.count("\n")}, out
+
+
+def test_the_script_without_errors_of_types_runs(capsys):
+    runpy.run_path(str(TYPING / "right.py"))
+    printed = capsys.readouterr().out.split("\n")
+    assert printed[0].endswith(" B-PER O") and "(3, 3) True" in printed

@@ -897,6 +897,20 @@ def test_large_schedules_are_heat_maps():
     assert named.ax_.get_yticklabels()[4].get_text() == "b y"
 
 
+def test_schedules_of_people_have_a_row_for_each():
+    graph = FactorGraph()
+    graph.variables((3, 5, 2), name="works")
+    u = np.random.default_rng(0).random((3, 5, 2))
+    days = ["Mon", "Tue", "Wed", "Thu", "Fri"]
+    names = {"works": (["Ann", "Ben", "Cem"], days, ["early", "late"])}
+    display = FactorGraphDisplay(graph, u, axis_names=names).plot(layout="heatmap")
+    np.testing.assert_allclose(display.images_[0].get_array().filled(0.0), u.reshape(3, 10))
+    assert [text.get_text() for text in display.ax_.get_yticklabels()] == names["works"][0]
+    columns = [text.get_text() for text in display.ax_.get_xticklabels()]
+    assert columns == [f"{day}\n{time}" for day in days for time in ("early", "late")]
+    assert_nothing_overlaps(display.figure_)
+
+
 @pytest.mark.parametrize("is_constant", [False, True])
 def test_graphs_of_estimators(is_constant):
     rng = np.random.default_rng(0)

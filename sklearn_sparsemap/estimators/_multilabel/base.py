@@ -10,7 +10,6 @@ from typing import Literal
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -20,6 +19,7 @@ from ..._core.indicators import read_known
 from ..._core.moments import whole
 from ..._core.pickles import PickleMixin
 from ..._core.ragged import RaggedArray, ragged_of_checked
+from ..._core.sklearn_bases import BaseEstimator, ClassifierMixin
 from ..._core.tables import by_samples
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive, keep_text
 from ..._training._network import NetworkModel

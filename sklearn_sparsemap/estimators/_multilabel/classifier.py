@@ -236,15 +236,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     rankings, precision at k, log loss, Brier score         `predict_proba`
     ======================================================= =========================================================
 
-    **Score models.** With ``score_model="auto"``, linear scores come first. If features are dense, a small forest tells
-    on held-out samples whether trees may gain anything. If not, a network is tried if that takes no longer than the
-    linear fit, as with many labels; otherwise scores are linear. If trees may gain, four models are tried in a fixed
-    order on the same held-out samples: boosted forests, boosted trees of each label (with at most 30 labels), boosted
-    trees of all labels together, and one hidden layer of 300 units. Each ends when its loss no longer falls, or cannot
-    reach the lowest one. The model with the lowest log loss is taken if it is lower than that of linear scores by a
-    standard error. This takes 10 to 50 times as long as the linear fit. Features that are sparse, or of which
-    fewer than a tenth are not zero, streams, edges, the hinge loss, early stopping and any other `solver` than "auto"
-    imply linear scores.
+    **Score models.** ``score_model="auto"`` compares linear scores, trees and networks by the log loss of held-out
+    samples, and takes 10 to 50 times as long as the linear fit (page "Training in detail" of the guide). Features that
+    are sparse, or of which fewer than a tenth are not zero, streams, edges, the hinge loss, early stopping and any
+    other `solver` than "auto" imply linear scores.
 
     **Edges.** The regulariser of LP-SparseMAP does not depend on the pairs: without an edge score, two labels occur
     together as often as their marginals allow. An edge only reduces the loss if the training data deviate from that.
@@ -301,6 +296,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         "verbose": ["verbose"],
         "solver": [StrOptions(set(SOLVERS))],
     }
+
+    alpha_: float
+    validation_scores_: list[float]
 
     def __init__(
         self,

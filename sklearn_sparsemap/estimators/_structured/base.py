@@ -10,7 +10,6 @@ from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,6 +21,7 @@ from ..._core.moments import whole
 from ..._core.offsets import size_of, split_flat
 from ..._core.pickles import PickleMixin
 from ..._core.ragged import RaggedArray
+from ..._core.sklearn_bases import BaseEstimator, ClassifierMixin
 from ..._core.tables import aligned, by_samples
 from ..._core.validation import (
     check_parameters,

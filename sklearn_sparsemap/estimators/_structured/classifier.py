@@ -134,14 +134,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         part if its score exceeds temperature / 2.
     alpha : float, "auto" or None, default=None
         Strength of the squared penalty on all weights except the intercept. Larger values give smaller weights.
-        Default: ``0.15 * v / n``, with the total variance v of the features (at most 100) and the number n of samples.
-        If sequences are longer than 32 steps and a label stays for more than 4 steps, on average, it is divided by the
-        square of the smaller of both ratios.
-        For perceptron it is ``1.5 * v / n``. For crf, margin_crf and expected_cost it is smaller:
-        ``0.01 * sqrt(r / 2) * v / n``, with the number r of rows for each column of the features (at least 2, at most
-        450). ``"auto"`` chooses another strength if held-out samples show that it is better, and then learns from all
-        samples, in about twice the time. See the notes. For other score models than linear ones: ``1 / n``, and
-        ``0.1 / n`` for estimators of scikit-learn, where it applies to the additional scores only.
+        Default: ``0.15 * v / n``, with the total variance v of the features (at most 100) and the number n of samples;
+        more for perceptron; less for crf, margin_crf, expected_cost and recordings; ``1 / n`` for other score models
+        than linear ones.
+        ``"auto"`` chooses another strength if held-out samples show that it is better, and then learns from all
+        samples, in about twice the time.
     solver : {"auto", "lbfgs", "adagrad", "mira"}, default="auto"
         Optimiser. ``"lbfgs"`` is exact batch optimisation, for models of up to some million weights, and for smooth
         losses: not for perceptron and hinge. ``"adagrad"`` learns online, with sparse updates and averaged weights, for
@@ -156,14 +153,13 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     tol : float, default=None
         Tolerance. Smaller values take longer, and end closer to the minimum of the objective. AdaGrad and MIRA stop if
         an epoch lowers the loss by at most `tol` (default: 7e-3) times the mean loss of all epochs so far, on average
-        over the last `n_iter_no_change` epochs. The smaller ratio of `alpha`, if above 1, is the number of epochs that
-        count as one. L-BFGS stops if no entry of the gradient is larger than `tol` (default: 1e-3). At a kink it stops
-        if this holds for the averaged subgradient, or if hardly any gain is left: ``(5 tol)^2`` times the loss.
+        over the last `n_iter_no_change` epochs. L-BFGS stops if no entry of the gradient is larger than `tol` (default:
+        1e-3), or, at a kink, of the averaged subgradient.
     fit_intercept : bool, default=True
         Whether to learn an intercept for each output. It is not penalised.
     class_weight : dict, "balanced" or None, default=None
         Weights of the labels. The weight of a structured sample is the mean over the labels of its steps. If a label of
-        steps is rare, use weights of steps instead; see the notes.
+        steps is rare, use weights of steps in `sample_weight` instead.
     average : bool or "recent", default="recent"
         Whether AdaGrad and MIRA return the average of the weights over all steps. ``"recent"`` is the same in `fit`. In
         `partial_fit` it is the average over the last part of the stream, which restarts if samples that arrive show
@@ -196,7 +192,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         follows only ``B-PER`` or ``I-PER``. ``"bioes"``: also, ``B-PER`` and ``I-PER`` are followed only by ``I-PER``
         or ``E-PER``. The others are schemes of spans, too; see `sklearn_sparsemap.metrics.convert_spans`. A list
         holds forbidden pairs of labels ``(from, to)``; ``(None, label)`` forbids a label in the first step, and
-        ``(label, None)`` in the last one. A warning names labels of pairs that `y` lacks. Forbidden entries of
+        ``(label, None)`` in the last one. Forbidden entries of
         `transitions_`, `start_` and `end_` are -inf. True labels that violate the constraints raise a ValueError.
     score_model : {"linear", "network", "trees", "auto"}, Network, Trees or estimator, default="linear"
         The model of the scores of parts, for every structure and loss. A `Network` or `Trees` of
@@ -204,8 +200,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         classifier of scikit-learn. The parameters `solver`, `eta0`, `batch_size`, `fit_intercept` and `average` are for
         linear scores only, as is ``alpha="auto"``. ``"auto"`` compares linear scores, a network and trees by the loss
         of held-out samples, and takes the first one that no other clearly improves on; it takes up to about a hundred
-        times as long as linear scores. It is linear in streams, and for features that are sparse, or of which fewer
-        than a tenth are not zero. See the notes.
+        times as long as linear scores, which it takes in streams and for sparse features.
 
     Attributes
     ----------
@@ -213,18 +208,16 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         The labels, if structures are made of labels.
     coef_ : ndarray or CSR of shape (n_outputs, n_features)
         Weights of the features. There is one output for each label, and a single output for trees, matchings and other
-        structures that are not made of labels. A CSR array if the model is large and few of its weights are nonzero:
-        learned online from sparse features, with more than 16 million weights (1 million for 100 labels or more), at
-        least three outputs, and a loss other than crf and margin_crf. Both forms can be assigned; `sparsify` and
-        `densify` convert one into the other. Only with ``score_model="linear"``, like `intercept_`.
+        structures that are not made of labels. A CSR array if the model is large and few of its weights are nonzero.
+        Both forms can be assigned; `sparsify` and `densify` convert one into the other. Only with
+        ``score_model="linear"``, like `intercept_`.
     intercept_ : ndarray of shape (n_outputs,)
-        Intercepts. All weights, and the state of the online optimisers, have the type of `X` in the first call: float32
-        if all of `X` is float32, else float64. Sums over a sample, and its inference, are in float64.
+        Intercepts. All weights are float32 if all of `X` is in the first call, else float64.
     transitions_ : ndarray of shape (n_classes, n_classes)
         Chains: score of the transition from one label (row) to the next (column). Like `coef_`, `intercept_`, `start_`
         and `end_` it can be assigned, for example to forbid a transition with -inf; training then continues from the
-        assigned values. Edits in place affect prediction only, until the model is trained further. With `constraints`
-        this is a copy, so edits in place have no effect.
+        assigned values. Edits in place affect prediction only, until the model is trained
+        further, and nothing with `constraints`.
     start_, end_ : ndarray of shape (n_classes,)
         Chains: scores of the first and of the last label.
     durations_ : ndarray of shape (max_length, n_classes)
@@ -247,77 +240,17 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Number of iterations or epochs.
     loss_curve_ : list of float
         The objective after each iteration (L-BFGS), or the mean loss during each epoch plus the penalty (AdaGrad),
-        or that loss alone (MIRA). `partial_fit`: the mean loss of each mini-batch; of several consecutive ones after
-        2048 calls, so that the curve is bounded.
+        or that loss alone (MIRA). `partial_fit`: the mean loss of each mini-batch, or of several
+        consecutive ones.
     validation_scores_ : list of float
         With early stopping: the score after each iteration.
 
     Notes
     -----
-    **Strength of the penalty.** The default amounts to a Gaussian prior on the weights, under which the scores of parts
-    have a standard deviation of 2.6. For crf and margin_crf, whose losses vanish only at larger scores, it is 10 with
-    up to two rows (steps, arcs or samples) for each column of features, and smaller with fewer columns, which separate
-    the labels less well. Columns that are zero do not count. The perceptron loss has no scale; its stronger penalty
-    makes training forget early mistakes. So the default suits features in any unit. For sparsemap and crf, whose scores
-    are proportional to the temperature, it is divided by the temperature. The number of samples is the sum of their
-    weights; a weight below one counts as one. `partial_fit` and `fit_partitions` use the variance and the rows of the
-    first mini-batch and n = 10,000, and later calls keep the strength.
-
-    With ``alpha="auto"``, `fit` holds out a fifth of the samples or, if there are fewer than 200, each third of them in
-    turn. It tries ten times the default, the default, a tenth and a hundredth of it, each from the weights of the
-    previous strength, until the loss of the held-out samples no longer falls. Each strength takes four epochs of
-    AdaGrad, or some tens of iterations of L-BFGS. The best strength is the minimum of a parabola through the losses.
-    The choice is the strength nearest to the default whose loss is within one standard error of the least one. So it is
-    the default unless another strength is clearly better. The standard error is that of the difference between the
-    losses of both, from groups of held-out samples. Models of the perceptron loss, which has no scale, are compared by
-    the fraction of wrong parts. The choice depends on the order of the samples, but not on `random_state`. With fewer
-    than six samples, it is the default. With `warm_start` too, the weights start from zero, because those of the last
-    fit have seen the held-out samples. `partial_fit` continues with the chosen strength.
-
-    **Score models.** A network learns by Adam on mini-batches, with the learning rate, the batch size and the number of
-    epochs of its description; `max_iter`, `tol`, `early_stopping` and `shuffle` apply as to AdaGrad. It learns from
-    streams and partitions, too. A step leaves alone the weights of features that are zero in its mini-batch, such as
-    those of rare words. Features should have similar scales, such as those of `StandardScaler`. If `X` is float32, so
-    are its weights. For the contributions of features to its scores, see
-    `sklearn.inspection.permutation_importance`.
-
-    Trees are boosted: each round fits a tree to gold minus marginals of all rows. The number of rounds is the one with
-    the lowest loss of held-out samples: of three folds if there are fewer than 1,000 samples, else of one in five. Then
-    trees learn from all samples. With ``early_stopping=True`` or validation samples, the score of these chooses it, and
-    no others are held out. Rounds are short steps, so `n_iter_no_change` should then be 20 or more. The penalty applies
-    to the additional scores only, and `max_iter` and `tol` of the estimator have no effect.
-
-    A classifier of scikit-learn learns the labels of single rows, or whether the part of a row is in the structure. Up
-    to five clones are fitted to parts of the samples, and score the other samples. On these scores a scale, a bias for
-    each output and the additional scores are learned with the loss, because scores of rows that a classifier has
-    learned are too certain. A last clone is fitted to all rows; it is `score_model_`, and its scores, with this scale
-    and these biases, are those of `decision_function`. Samples that are equal are in one fold, and so are samples that
-    have rows in common, unless too many have. Scores are the logarithms of probabilities, or log-odds, else the values
-    of `decision_function`. A regressor learns the numbers 0 and 1. Weights of samples are handed on, and so are seeds
-    drawn from `random_state`, and `n_jobs`, unless the estimator has its own. A fitted estimator in a `FrozenEstimator`
-    is used as it is: `fit` learns scale, biases and additional scores from its scores of the samples, which it should
-    not have seen. Pickles hold such models, files of `to_arrays` do not. With the loss perceptron, the scale is 1.
-
-    Only linear scores and networks learn from mini-batches: with other score models there is no `partial_fit`.
-
     Structured data are sequences of per-sample arrays: `X` is a list, 1-D object array, Series or `RaggedArray` of 2-D
     arrays or CSR matrices of shape (n_steps, n_features), or one 3-D array; `y` is a sequence of label sequences.
-    Labels may be any hashable.
-
-    In `fit`, a label of None in a step is unknown. The loss is then the difference between the unconstrained and the
-    constrained regularised maximum; the constraint is agreement with the known labels. (For crf, this is the negative
-    log-probability of all completions together.) It need not be convex. In the expected cost, unknown labels cost
-    nothing. The losses sparsemap, perceptron, crf and expected_cost support unknown labels, with L-BFGS or AdaGrad.
-    ``predict(X, known=...)`` completes partially known structures.
-
-    Label sequences may have a weight for each step in `sample_weight`. Larger weights for rare labels find more of
-    them; `class_weight` scales whole sequences. If v_1 < v_2 < ... are the distinct weights of a sequence, and v_0 = 0,
-    its loss is ``sum_k (v_k - v_(k-1)) L_k``. L_k is the loss over the label sequences that equal the true one in all
-    steps of a weight below v_k; for crf it is the negative log-probability of the labels of the heavier steps, given
-    the others. In the expected cost, weights are factors of the costs. So a step of weight w counts w times in the loss
-    and its gradient, also in the cost of a margin. Equal weights are the same as a weight for the sample. Without
-    transitions, the loss is the weighted sum of the losses of the steps. It is convex. The label of a step of weight 0
-    is not learned; it is only context. In means over the samples, the weight of a sequence is the mean of its weights.
+    Labels may be any hashable. In `fit`, a label of None is unknown. ``predict(X, known=...)`` completes partially
+    known structures. Label sequences may have a weight for each step in `sample_weight`.
 
     Structures that are not made of labels have one row of features for each part. A tree over n words has (n + 1) * n
     rows, head by head (0 is the root), or an array of shape (n + 1, n, n_features). A matching has an array of shape
@@ -325,29 +258,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     structures in the form that their class documents.
 
     With factor graphs, a sample has one row of features for each variable, in the order in which the graph made them,
-    or the shape of the variables and one more axis, of features. With one graph for all samples, it may also be a dict
-    of such arrays by the names of the graph's arrays. A callable gets the rows, once in each call of a method. A sample
-    may then also be a tuple of features and further arguments of the callable, such as a shape. `y` holds an array of
-    bool (or 0 and 1) in the shape of the variables, or a dict of such arrays by name. If all variables have several
-    values (`FactorGraph.categorical`), there may be one row for each variable; `y` then holds the indices of their
-    values. Training samples that violate a rule (`FactorGraph.violations`) are left out, with a warning that counts
-    them and names the rules.
+    or the shape of the variables and one more axis, of features. `y` holds an array of bool in the shape of the
+    variables, or a dict of such arrays. Samples that violate a rule are left out, with a warning. The losses crf and
+    margin_crf are not available. The page "Learning over graphs" of the guide says more.
 
-    Additional scores are learned for the names of factors, and all graphs must have the same ones: one score for each
-    pair of a `Pair`, or one for all pairs if it is ``tied``; likewise the tables of a `PairTable`; for a named
-    `StructureFactor`, the learned scores of its structure. If possible, return the same graph object for samples of the
-    same form: they are then solved together. `predict` returns the best assignments (see `map_inference`). The losses
-    crf and margin_crf are not available. The others train on the linear relaxation, except perceptron in graphs of
-    rules and pairs: it trains on the best assignment, if a search of 20 nodes finds it. This takes longer, but learns
-    positive scores of pairs that the relaxation makes too weak.
-
-    For structures that differ in their number of parts (`Subset`, `CustomStructure`, factor graphs), the objective of
-    the loss decides the number of parts; see `predict` and `score`.
-
-    After the first mini-batch, AdaGrad's inference for SparseMAP losses ends at a duality gap of 0.03 times the mean
-    loss of the previous samples. At temperature 1, a gap g bounds the error of the gradient with respect to the scores
-    of a sample by ``sqrt(2 g)``, and the norm of this gradient is at most ``sqrt(2 loss)``. The inference of L-BFGS and
-    of prediction is exact.
+    The page "Training in detail" of the guide says how `alpha` is chosen, how each score model learns, what unknown
+    labels and weights of steps mean, and what the learners approximate.
 
     Interrupting `fit` (Ctrl-C) keeps the model of the last complete step, and raises KeyboardInterrupt. Before the
     first step, and after an error, the estimator is unchanged.

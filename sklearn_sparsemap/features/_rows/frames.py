@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal, overload
 
 import numpy as np
 
@@ -10,6 +11,51 @@ from ..._core.annotations import Any, Sequence
 from ..._core.validation import is_missing, quoted
 
 
+@overload
+def sentences_from_frame(
+    frame: Any,
+    sentence: str | Sequence[str] = "sentence",
+    label: None = None,
+    *,
+    fields: Sequence[str] | None = None,
+    frames: Literal[False] = False,
+) -> list[list[dict[str, Any]]]: ...
+@overload
+def sentences_from_frame(
+    frame: Any,
+    sentence: str | Sequence[str] = "sentence",
+    *,
+    label: str,
+    fields: Sequence[str] | None = None,
+    frames: Literal[False] = False,
+) -> tuple[list[list[dict[str, Any]]], list[list[Any]]]: ...
+@overload
+def sentences_from_frame(
+    frame: Any,
+    sentence: str | Sequence[str],
+    label: str,
+    *,
+    fields: Sequence[str] | None = None,
+    frames: Literal[False] = False,
+) -> tuple[list[list[dict[str, Any]]], list[list[Any]]]: ...
+@overload
+def sentences_from_frame(
+    frame: Any,
+    sentence: str | Sequence[str] = "sentence",
+    label: None = None,
+    *,
+    fields: Sequence[str] | None = None,
+    frames: bool = False,
+) -> list[Any]: ...
+@overload
+def sentences_from_frame(
+    frame: Any,
+    sentence: str | Sequence[str] = "sentence",
+    label: str | None = None,
+    *,
+    fields: Sequence[str] | None = None,
+    frames: bool = False,
+) -> Any: ...
 def sentences_from_frame(
     frame: Any,
     sentence: str | Sequence[str] = "sentence",

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from scipy import sparse
 from sklearn import get_config
-from sklearn.base import BaseEstimator, TransformerMixin
 
 from ..._core.annotations import Self
 from ..._core.doc_link import DocLinkMixin
 from ..._core.pickles import PickleMixin
+from ..._core.sklearn_bases import BaseEstimator, TransformerMixin
 from ..._core.validation import check_choice
 
 

@@ -6,14 +6,19 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import Bunch
-from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, NDArray, Self, Sequence
 from ..._core.export import ArraysMixin
 from ..._core.ragged import RaggedArray
+from ..._core.sklearn_bases import MYPY
 from ..._core.validation import check_matrix, check_samples
 from .output import MetaRaggedTransformer
+
+if MYPY:
+    from ..._core.sklearn_bases import _BaseComposition
+else:
+    from sklearn.utils.metaestimators import _BaseComposition
 
 _WORDS = "drop", "passthrough"
 

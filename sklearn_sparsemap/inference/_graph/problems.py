@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..._core.errors import Place, SampleError, error_at, part_of
+from ..._core.ragged import RaggedArray
 from ..._core.validation import (
     LARGEST_SCORE,
     check_choice,
@@ -35,12 +37,54 @@ from .solve import GraphSolver, check_feasible, choose_solver, solve_again, solv
 _SINGLE = np.array([-1])  # the index of a sample that is not in a list
 
 
+# Scores of one sample, and of many. Nested lists of numbers may be either.
+OneOfGraph = NDArray[Any] | dict[str, Any]
+ManyOfGraph = list[NDArray[Any]] | list[dict[str, Any]] | RaggedArray
+GraphSolverName = Literal["auto", "newton", "block", "admm", "pairwise", "tables"]
+
+
+@overload
+def lp_sparsemap(
+    graph: FactorGraph | Sequence[FactorGraph],
+    scores: ManyOfGraph,
+    *,
+    additional: Any = None,
+    solver: GraphSolverName = "auto",
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    n_jobs: int | None = None,
+    warm_start: Any = None,
+) -> LPSparseMAPBatch: ...
+@overload
+def lp_sparsemap(
+    graph: FactorGraph,
+    scores: OneOfGraph,
+    *,
+    additional: Any = None,
+    solver: GraphSolverName = "auto",
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    n_jobs: int | None = None,
+    warm_start: Any = None,
+) -> LPSparseMAPResult: ...
+@overload
 def lp_sparsemap(
     graph: FactorGraph | Sequence[FactorGraph],
     scores: Any,
     *,
     additional: Any = None,
-    solver: str = "auto",
+    solver: GraphSolverName = "auto",
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    n_jobs: int | None = None,
+    warm_start: Any = None,
+) -> Any: ...
+def lp_sparsemap(
+    graph: FactorGraph | Sequence[FactorGraph],
+    scores: Any,
+    *,
+    additional: Any = None,
+    solver: GraphSolverName = "auto",
     tol: float = 1e-6,
     max_iter: int = 1000,
     n_jobs: int | None = None,

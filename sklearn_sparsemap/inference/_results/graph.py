@@ -17,7 +17,9 @@ from .._graph.branch import fractional
 
 
 class LPSparseMAPResult:
-    """The solution of LP-SparseMAP ([1]_, section 3) for one sample.
+    """The solution of LP-SparseMAP for one sample.
+
+    The problem is defined in [1]_, section 3.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ from .graph import LPSparseMAPResult
 from .lazy import LazyResults
 
 
-class LPSparseMAPBatch(LazyResults):
+class LPSparseMAPBatch(LazyResults[LPSparseMAPResult]):
     """The solutions of LP-SparseMAP for many samples: a sequence of `LPSparseMAPResult`, made on demand.
 
     Attributes

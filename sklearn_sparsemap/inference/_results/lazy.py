@@ -3,13 +3,16 @@
 Used by `graph_batch.py` and `structure_batch.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any, TypeVar, overload
 
 from ..._core.html import N_ROWS, as_html, table
 
+Result = TypeVar("Result")
 
-class LazyResults(Sequence):
+
+class LazyResults(Sequence[Result]):
     """A sequence of results, each of which is computed at its first access.
 
     Subclasses define `__len__` and `_make`.
@@ -25,7 +28,11 @@ class LazyResults(Sequence):
     def _make(self, i):
         raise NotImplementedError
 
-    def __getitem__(self, key):
+    @overload
+    def __getitem__(self, key: int) -> Result: ...
+    @overload
+    def __getitem__(self, key: slice) -> list[Result]: ...
+    def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
             return [self[i] for i in range(len(self))[key]]
         try:
@@ -36,7 +43,7 @@ class LazyResults(Sequence):
             self._made[i] = self._make(i)
         return self._made[i]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Result]:
         return (self[i] if made is None else made for i, made in enumerate(self._made))
 
     def __repr__(self):

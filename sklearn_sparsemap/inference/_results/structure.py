@@ -6,7 +6,7 @@ Used by `inference` and `structure_batch.py`.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,8 +24,10 @@ from .._batch import decode_stack, default_max_iter
 from .products import NEGLIGIBLE, make_directions, make_supports, multiply
 from .solutions import SparseMAPSolutions
 
+S = TypeVar("S")  # the type of a structure
 
-class MAPResult(NamedTuple):
+
+class MAPResult(NamedTuple, Generic[S]):
     """The structure with the highest score.
 
     Attributes
@@ -44,7 +46,7 @@ class MAPResult(NamedTuple):
     (1, 1.0)
     """
 
-    structure: Any
+    structure: S
     value: float
 
 
@@ -69,13 +71,15 @@ class MarginalResult(NamedTuple):
     ([0.5, 0.5], 0.693)
     """
 
-    marginals: np.ndarray
-    additional_marginals: dict
+    marginals: NDArray[np.float64]
+    additional_marginals: dict[str, NDArray[np.float64]]
     log_partition: float
 
 
 class SparseMAPResult(SparseMAPSolutions):
-    """The solution of a SparseMAP problem ([1]_, section 3).
+    """The solution of a SparseMAP problem.
+
+    The problem is defined in [1]_, section 3.
 
     Attributes
     ----------

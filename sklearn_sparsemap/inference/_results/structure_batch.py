@@ -5,11 +5,12 @@ Used by `_layers` and `inference`.
 
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._core.annotations import AdditionalScores
 from ..._core.errors import Place, SampleError
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_numbers
@@ -18,10 +19,10 @@ from .._batch import decode_problems, decode_stack
 from .lazy import LazyResults
 from .products import NEGLIGIBLE
 from .solutions import SparseMAPSolutions, most_probable_first
-from .structure import MAPResult, MarginalResult, SparseMAPResult
+from .structure import MAPResult, MarginalResult, S, SparseMAPResult
 
 
-class MAPBatch(LazyResults):
+class MAPBatch(LazyResults[MAPResult[S]], Generic[S]):
     """The structures with the highest scores for many samples: a sequence of `MAPResult`, each made on demand.
 
     Attributes
@@ -53,11 +54,11 @@ class MAPBatch(LazyResults):
         return MAPResult(self._batch.structure.decode(slots, self._batch.problems.dims[i]), float(self.values[i]))
 
     @cached_property
-    def structures(self):
+    def structures(self) -> list[S]:
         return decode_problems(self._batch.structure, self._batch.problems, self._slots, self._slot_ptr)
 
 
-class MarginalBatch(LazyResults):
+class MarginalBatch(LazyResults[MarginalResult]):
     """The marginals of many Gibbs distributions: a sequence of `MarginalResult`, each made on demand.
 
     Attributes
@@ -92,7 +93,7 @@ class MarginalBatch(LazyResults):
         return MarginalResult(self.marginals[i].reshape(shape), additional_marginals, float(self.log_partition[i]))
 
 
-class SparseMAPBatch(SparseMAPSolutions, LazyResults):
+class SparseMAPBatch(SparseMAPSolutions, LazyResults[SparseMAPResult]):
     """The solutions of many SparseMAP problems: a sequence of `SparseMAPResult`, each made on demand.
 
     Attributes
@@ -214,7 +215,7 @@ class SparseMAPBatch(SparseMAPSolutions, LazyResults):
         out, extra = self.products(self._join(vs, "vs"), np.zeros(self._extra_ptr[-1]))
         return self._gradients(out, extra)
 
-    def jvp(self, scores: Any = None, **additional: Any) -> RaggedArray:
+    def jvp(self, scores: Any = None, **additional: AdditionalScores) -> RaggedArray:
         """Compute directional derivatives of the marginals (forward mode), in one compiled call.
 
         Parameters

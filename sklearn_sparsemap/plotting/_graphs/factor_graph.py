@@ -218,8 +218,8 @@ class FactorGraphDisplay(Drawing):
               its end.
             - ``"distance"``: neighbours in the graph are near each other.
             - ``"auto"``: grid if an array has two axes or more, else distance.
-            - ``"heatmap"``: no factors; the cells of each array, shaded by their marginals. Its last axis is across,
-              all others are down.
+            - ``"heatmap"``: no factors; the cells of each array, shaded by their marginals. The first axes are
+              down, the others across, so that the picture is about twice as wide as high.
 
         Returns
         -------

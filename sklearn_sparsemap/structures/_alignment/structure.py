@@ -24,9 +24,9 @@ class Alignment(Structure):
     Parameters
     ----------
     mode : {"warping", "global", "local"}, default="warping"
-        - ``"warping"``: dynamic time warping [1]_. A path from the first cell to the last one, by steps to the right,
-          down, or both. Each step of either sequence is aligned, possibly with several steps. A structure is an int
-          array of shape (n_cells, 2), the cells of the path.
+        - ``"warping"``: dynamic time warping (DTW) [1]_. A path from the first cell to the last one, by steps to the
+          right, down, or both. Each step of either sequence is aligned, possibly with several steps. A structure is an
+          int array of shape (n_cells, 2), the cells of the path.
         - ``"global"``: each step is aligned with at most one step of the other sequence, in order, and is a gap
           otherwise [2]_. A structure is an int array of shape (n_rows,): the column of each row, or -1.
         - ``"local"``: the same for a part of either sequence [3]_. Only gaps between the first pair and the last one
