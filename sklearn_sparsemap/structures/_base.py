@@ -549,7 +549,8 @@ def as_bools(structure, n, form):
     if isinstance(structure, np.ma.MaskedArray):
         check_not_masked(structure, "the structure")
     given = np.asarray(structure)
-    if given.shape != (n,) or given.dtype.kind not in "buifO" or not np.isin(given, (0, 1)).all():
+    is_array = given.shape == (n,) and given.dtype.kind in "buifO"
+    if not is_array or (given.dtype != bool and not np.isin(given, (0, 1)).all()):
         raise ValueError(f"{form}; got {given!r:.80}")
     return given.astype(bool)
 

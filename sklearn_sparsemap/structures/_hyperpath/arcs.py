@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._path.arcs import topological_order
-from .map import SLOT, TAIL
+from .map import PART, SLOT, TAIL
 
 
 class UsableArcs(NamedTuple):
@@ -20,6 +20,8 @@ class UsableArcs(NamedTuple):
         For each usable hyperarc its index, the numbers of its tails, and its slot. Sorted by the numbers of their
         heads. The target has number 0, and tails have larger numbers than heads. A tail that is given, or none, has
         the number ``n_nodes``.
+    place_of : int array of shape (n_arcs,)
+        The row of each hyperarc in `arcs`; -1 if it is not usable.
     begins : int array of shape (n_nodes + 1,)
         The hyperarcs into node k are those from ``begins[k]`` to ``begins[k + 1]``.
     n_slots : int
@@ -30,6 +32,7 @@ class UsableArcs(NamedTuple):
     """
 
     arcs: np.ndarray
+    place_of: np.ndarray
     begins: np.ndarray
     n_slots: int
     is_fixed: bool
@@ -93,8 +96,11 @@ def usable_arcs(heads, tails, target):
         for place, arcs in enumerate(own_arcs)
         for arc in arcs
     ]
+    arcs = np.array(rows, np.int64)
+    place_of = np.full(len(heads), -1)
+    place_of[arcs[:, PART]] = np.arange(len(arcs))
     begins = np.cumsum([0, *map(len, own_arcs)])
-    return UsableArcs(np.array(rows, np.int64), begins, max(slots) + 1, fewest[0] == most[0], nodes)
+    return UsableArcs(arcs, place_of, begins, max(slots) + 1, fewest[0] == most[0], nodes)
 
 
 def _refuse_repeats(own_arcs, tails_of, nodes):

@@ -1,4 +1,4 @@
-"""The best derivation of the target of a hypergraph, and the sums over the derivations of each node.
+"""The best derivation of the target of a hypergraph.
 
 `dims` holds the numbers of hyperarcs, of nodes and of slots, then the number of the first hyperarc into each node, and
 then the hyperarcs, four numbers each; see `UsableArcs` in `arcs.py`. Tables of values have an entry more than there are
@@ -33,23 +33,6 @@ def arcs_of(dims):
 def value_by(arcs, a, scores, values):
     """Return the value of a node by one hyperarc: its score plus the values of its tails."""
     return scores[arcs[a, PART]] + values[arcs[a, TAIL]] + values[arcs[a, OTHER]]
-
-
-@kernel
-def sum_derivations(scores, dims, totals):
-    """Write the logarithm of the sum over the derivations of each node of the exponential of their scores."""
-    begins = begins_of(dims)
-    arcs = arcs_of(dims)
-    totals[dims[1]] = 0.0
-    for node in range(dims[1] - 1, -1, -1):
-        top = -np.inf
-        for a in range(begins[node], begins[node + 1]):
-            total = value_by(arcs, a, scores, totals)
-            top = total if total > top else top
-        norm = 0.0
-        for a in range(begins[node], begins[node + 1]) if top > -np.inf else range(0):
-            norm += np.exp(value_by(arcs, a, scores, totals) - top)
-        totals[node] = top + np.log(norm) if norm > 0.0 else -np.inf
 
 
 @as_oracle

@@ -175,19 +175,19 @@ class Hyperpath(Structure):
         return int(dims[2]), 0, 3 * int(dims[1]) + 2
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        return int(dims[0] + 2 * dims[1] + 2)
+        return int(2 * dims[0] + dims[1] + 1)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n = int(dims[0])
         layout, _ = self._layout(n)
         used = as_bools(structure, n, f"a derivation is {n} bools, or 0 and 1, one for each hyperarc")
-        chosen = used[layout.arcs[:, PART]]
-        arcs = layout.arcs[chosen]
-        heads = layout.heads()[chosen]
+        places = layout.place_of[np.flatnonzero(used)]
+        arcs = layout.arcs[places[places >= 0]]
+        heads = np.sort(np.searchsorted(layout.begins, places, side="right") - 1)
         tails = arcs[:, TAIL:SLOT]
         # A derivation has one hyperarc for the target and for each tail, and no other ones.
         needed = np.sort(np.append(tails[tails < len(layout.nodes)], 0))
-        if not np.array_equal(heads, needed) or len(arcs) != used.sum():
+        if not np.array_equal(heads, needed):
             raise ValueError(
                 f"the hyperarcs {np.flatnonzero(used).tolist()} are no derivation of node {layout.nodes[0]}"
             )
@@ -204,8 +204,6 @@ class Hyperpath(Structure):
         layout, _ = self._layout(int(shape[0]))
         if len(known) != shape[0]:
             raise ValueError(f"there are {shape[0]} hyperarcs; got {len(known)} entries")
-        place_of = np.full(shape[0], -1)
-        place_of[layout.arcs[:, PART]] = np.arange(len(layout.arcs))
         heads = layout.heads()
         forbidden = np.zeros(shape[0], bool)
         for part, entry in enumerate(known):
@@ -213,7 +211,7 @@ class Hyperpath(Structure):
                 continue
             if entry not in (0, 1):
                 raise ValueError(f"a hyperarc is True, False or None; got {entry!r}")
-            place = place_of[part]
+            place = layout.place_of[part]
             if not entry:
                 forbidden[part] = True
             elif place < 0:
