@@ -177,13 +177,11 @@ def _expected_cost_of_target(
     return expected_cost_of_sample(oracle, form, target, step_weights, residual, additional_residual), 0.0
 
 
-_LOSS_OF_TARGET = Entry(_loss_of_target, _LOSS_SIGNATURE)
-_EXPECTED_COST_OF_TARGET = Entry(_expected_cost_of_target, _LOSS_SIGNATURE)
-
-
-def loss_of_target(inference):
-    """Return the compiled loss of a target, given the `Inference` of a loss."""
-    return _EXPECTED_COST_OF_TARGET if inference.is_expectation else _LOSS_OF_TARGET
+# The compiled loss of a target, by `Inference.is_expectation`.
+LOSSES_OF_TARGETS = {
+    False: Entry(_loss_of_target, _LOSS_SIGNATURE),
+    True: Entry(_expected_cost_of_target, _LOSS_SIGNATURE),
+}
 
 
 def encode_gold(structure, layout, n_outputs, codes):

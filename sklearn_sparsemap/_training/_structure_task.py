@@ -24,7 +24,7 @@ from ..inference._n_best import n_best_of_problems
 from ..losses._fenchel_young import Inference, loss_form
 from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, new_memory
 from ..losses._recipes import TRAINED
-from ._data import LOSS_OF_TARGET, TARGETS, Targets, encode_gold, loss_of_target
+from ._data import LOSS_OF_TARGET, LOSSES_OF_TARGETS, TARGETS, Targets, encode_gold
 from ._task import Task, agreement_of
 
 # Maximum number of ranges of samples. It is fixed, so that sums do not depend on the number of threads.
@@ -211,6 +211,7 @@ class StructureTask(Task):
         self.loss = loss
         self.temperature = temperature
         self.inference = Inference(self.structure, loss)
+        self.is_expectation = self.inference.is_expectation
         self.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
 
     @property
@@ -225,10 +226,6 @@ class StructureTask(Task):
         task = self.under("perceptron", 1.0)
         task.step_weights = None
         return task.n_wrong(scores, additional, n_jobs)
-
-    @property
-    def is_expectation(self):
-        return self.inference.is_expectation
 
     def smoothness(self):
         if self.is_expectation:
@@ -324,7 +321,8 @@ class StructureTask(Task):
             sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
             over_ranges(
                 lambda start, stop, sums=sums: _residuals_of_ranges(
-                    loss_of_target(self.inference), *self.inference.arguments, self.form, additional, targets, memory,
+                    LOSSES_OF_TARGETS[self.is_expectation], *self.inference.arguments, self.form, additional, targets,
+                    memory,
                     chosen._replace(cuts=cuts[start : stop + 1]), (out, sums[start:stop]),
                 ),
                 np.diff(chosen.score_ptr[cuts]),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import re
-from io import TextIOBase
 from os import fsdecode
 
 import numpy as np
@@ -108,6 +107,8 @@ def dump_conllu(
     for i, sentence in enumerate(sentences):
         lines = getattr(sentence, "lines", None)
         lines = _new_lines(sentence, i, heads) if lines is None else lines
+        if not len(sentence):
+            raise ValueError(f"sentences[{i}] has no words; leave it out")
         rows = [place for place, line in enumerate(lines) if _WORD.match(line)]
         if len(rows) != len(sentence):
             raise ValueError(f"sentences[{i}] has {len(sentence)} words, but it was read with {len(rows)}")
@@ -124,13 +125,22 @@ def dump_conllu(
         text += [*lines, ""]
     text = "".join(f"{line}\n" for line in text)
     if hasattr(path, "write"):
-        path.write(text if isinstance(path, TextIOBase) else text.encode(encoding))
+        path.write(text if _takes_text(path) else text.encode(encoding))
         return
     data = text.encode(encoding)
     if fsdecode(path).endswith(".gz"):
         data = gzip.compress(data, mtime=0)
     with replacing(path) as file:
         file.write(data)
+
+
+def _takes_text(file):
+    """Tell whether an open file is in text mode. Files of `tempfile` and `codecs` do not say it by their class."""
+    try:
+        file.write("")
+    except TypeError:
+        return False
+    return True
 
 
 def _new_lines(sentence, i, heads):

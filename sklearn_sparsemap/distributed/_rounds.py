@@ -191,10 +191,10 @@ class Rounds(Learner):
             if on_iteration(losses[-1]):
                 break
         else:
-            falls = len(losses) >= _FEW_ROUNDS and losses[-2] - losses[-1] > _STILL_FALLS * losses[-1]
+            falls = len(losses) >= _FEW_ROUNDS and losses[-2] - losses[-1] > _STILL_FALLS * losses[-1] > 0.0
             if falls and not training._debiases():
                 return (
-                    f"the loss fell by {losses[-2] / losses[-1] - 1.0:.0%} in the last of {self.max_iter} rounds, "
+                    f"the loss fell by {1.0 - losses[-1] / losses[-2]:.0%} in the last of {self.max_iter} rounds, "
                     "so raise n_rounds"
                 )
         return ""

@@ -192,9 +192,11 @@ def is_clear_gain(gains, weights=None):
 def _standard_error(gains, weights=None):
     """Return the standard error of the sum of gains; see `is_clear_gain`."""
     n = len(gains)
+    if n < 2:
+        return np.inf
     weights = np.ones(n) if weights is None else weights
     deviations = gains - weights * (gains.sum() / weights.sum())
-    return np.sqrt(n / max(n - 1, 1) * (deviations @ deviations))
+    return np.sqrt(n / (n - 1) * (deviations @ deviations))
 
 
 def minimum_of_curve(losses):

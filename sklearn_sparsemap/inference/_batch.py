@@ -219,8 +219,8 @@ def marginal_oracle_of(structure, what):
     """Return the marginal oracle of a structure, or raise ValueError with the reason why `what` is not available."""
     if structure.marginal_oracle is None:
         raise ValueError(
-            f"{what} needs marginals, which {structure!r} does not have: {structure.no_marginals}. SparseMAP, and the "
-            "losses 'sparsemap', 'margin_sparsemap', 'perceptron' and 'hinge', do without"
+            f"{what} needs Gibbs marginals, which {structure!r} does not have: {structure.no_marginals}. SparseMAP, "
+            "and the losses 'sparsemap', 'margin_sparsemap', 'perceptron' and 'hinge', do without"
         )
     return structure.marginal_oracle
 

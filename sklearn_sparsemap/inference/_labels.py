@@ -229,7 +229,7 @@ class LabelGraph:
         """
         if self._recursive is not None:
             return list(n_best_in_forest(scores, self._recursive, k))
-        best = n_best_of_graph(self.graph, scores, k, additional={"edges": edge_scores}, map_time_limit=None)
+        (best,), _ = n_best_of_graph(self.graph, scores, k, additional={"edges": edge_scores}, map_time_limit=None)
         return [labels for labels, _ in best]
 
     def check_feasible(self):

@@ -27,15 +27,33 @@ _LARGEST_K = np.iinfo(np.int64).max // 4  # so that sums of numbers of structure
 
 @overload
 def n_best(
-    structure: Structure, scores: Many, k: int, *, n_jobs: int | None = None, **additional: AdditionalScores
+    structure: Structure,
+    scores: Many,
+    k: int,
+    *,
+    margin: float | None = None,
+    n_jobs: int | None = None,
+    **additional: AdditionalScores,
 ) -> list[list[tuple[Any, float]]]: ...
 @overload
 def n_best(
-    structure: Structure, scores: NDArray[Any], k: int, *, n_jobs: int | None = None, **additional: AdditionalScores
+    structure: Structure,
+    scores: NDArray[Any],
+    k: int,
+    *,
+    margin: float | None = None,
+    n_jobs: int | None = None,
+    **additional: AdditionalScores,
 ) -> list[tuple[Any, float]]: ...
 @overload
 def n_best(
-    structure: Structure, scores: Any, k: int, *, n_jobs: int | None = None, **additional: AdditionalScores
+    structure: Structure,
+    scores: Any,
+    k: int,
+    *,
+    margin: float | None = None,
+    n_jobs: int | None = None,
+    **additional: AdditionalScores,
 ) -> list[Any]: ...
 @overload
 def n_best(
@@ -43,6 +61,7 @@ def n_best(
     scores: Any,
     k: int,
     *,
+    margin: float | None = None,
     n_jobs: int | None = None,
     additional: Any = None,
     tol: float = 1e-9,

@@ -55,12 +55,13 @@ class Explanation:
         the start and the end of a sequence.
     """
 
-    without_rules: Any = None
-    broken_rules: Sequence[str] = ()
-
-    def __init__(self, predicted, rival, score_difference, entries, parts_of=None, quantity="scores"):
+    def __init__(
+        self, predicted, rival, score_difference, entries, parts_of=None, quantity="scores", without_rules=None,
+        broken_rules=(),
+    ):  # fmt: skip
         self.predicted, self.rival, self.score_difference = predicted, rival, score_difference
         self.quantity = quantity
+        self.without_rules, self.broken_rules = without_rules, list(broken_rules)
         self.parts_of = [PREDICTED] * len(entries) if parts_of is None else list(parts_of)
         entries = np.array([(*entry, part_of) for entry, part_of in zip(entries, self.parts_of, strict=True)], _ENTRY)
         self.names = entries["name"].tolist()
@@ -210,7 +211,7 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
         names = check_feature_names(steps, last, feature_names, last.n_features_in_)
         found = face.explain(X, against, names)
     sides = None if found.sides is None else [PREDICTED if is_predicted else RIVAL for is_predicted in found.sides]
-    why = Explanation(found.predicted, found.rival, found.difference, found.terms, sides, found.quantity)
-    why.without_rules = found.without_rules
-    why.broken_rules = list(found.broken)
-    return why
+    return Explanation(
+        found.predicted, found.rival, found.difference, found.terms, sides, found.quantity, found.without_rules,
+        found.broken,
+    )  # fmt: skip

@@ -30,8 +30,8 @@ class Case:
         self.n_unary = int(np.prod(shape))
         self.n = self.n_unary + sum(int(np.prod(s)) for s in given.values())
         dims = structure.dims(shape, given)
-        if not (isinstance(dims, tuple) and is_ints(dims)):
-            self.fail(f"dims returned {dims!r}", "return a tuple of non-negative ints")
+        if not (isinstance(dims, tuple | np.ndarray) and is_ints(dims)):
+            self.fail(f"dims returned {dims!r}", "return a tuple, or an int64 array, of non-negative ints")
         sizes = structure.sizes(dims)
         if not (isinstance(sizes, tuple) and len(sizes) == 3 and is_ints(sizes)):
             self.fail(f"sizes returned {sizes!r}", "return (n_slots, n_additional_slots, n_work), three ints")

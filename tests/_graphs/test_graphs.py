@@ -576,6 +576,7 @@ def test_wrong_input_is_refused():
         (good, [pairs, pairs], {}, "list of 2 for one sample"),
         ([good, good], [pairs], {}, "list of 1 for 2"),
         ([good, good], [{"pairs": 0.0}, pairs], {}, "make all alike"),
+        ([good, good], [pairs, {}], {}, r"additional\[1\]: the pairs named 'pairs' need scores"),
         (np.zeros((3, 3)), pairs, {}, r"scores has shape \(3, 3\)"),
         (np.zeros(3), pairs, {}, "2 axes"),
         ([good, np.zeros((3, 3))], pairs, {}, r"scores\[1\] has shape"),

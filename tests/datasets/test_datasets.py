@@ -1,6 +1,7 @@
 import gzip
 import io
 import re
+import tempfile
 import tracemalloc
 from functools import partial
 
@@ -587,6 +588,12 @@ def test_treebanks_without_heads(write):
     file = io.BytesIO()
     dump_conllu(sentences, heads, None, file)
     assert file.getvalue().decode().rstrip("\n") == text.rstrip("\n")
+    with tempfile.NamedTemporaryFile("w+", encoding="utf-8") as file:
+        dump_conllu(sentences, heads, None, file)
+        file.seek(0)
+        assert file.read().rstrip("\n") == text.rstrip("\n")
+    with pytest.raises(ValueError, match=r"sentences\[1\] has no words"):
+        dump_conllu([["a"], []], [[0], []], None, io.StringIO())
     file = io.StringIO()
     dump_conllu(sentences, [[0, 1], [2, 0]], None, file)
     assert [own.tolist() for own in load_conllu(io.StringIO(file.getvalue()))[1]] == [[0, 1], [2, 0]]

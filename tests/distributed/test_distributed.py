@@ -256,6 +256,13 @@ def test_without_dask_an_address_names_the_extra(monkeypatch):
         ParameterMixing(CHAIN, n_rounds=1, client="tcp://127.0.0.1:8786").fit(X, y)
 
 
+def test_a_loss_of_zero_no_longer_falls():
+    X = np.linspace(-1.0, 1.0, 20)[:, None]
+    model = StructuredSparseMAPClassifier(loss="perceptron", solver="adagrad", alpha=0.0)
+    mixing = ParameterMixing(model, n_rounds=7, n_shards=2, random_state=2).fit(X, X[:, 0] > 0.0)
+    assert mixing.loss_curve_[-1] == 0.0
+
+
 def test_a_client_by_its_address_is_closed(monkeypatch):
     made = []
 

@@ -130,6 +130,22 @@ def test_a_choice_learns_from_all_forms_of_samples():
     assert flat.predict(np.eye(4)).tolist() == list("abab")
 
 
+def test_choices_keep_their_structure_without_samples():
+    X, y = candidates(30)
+    model = GroupLassoPerceptron(Simplex(), random_state=0).partial_fit(X, y).finalize()
+    assert not hasattr(model, "predict_proba") and model.score(X, y) > 0.8
+    series = pytest.importorskip("pandas").Series(X)
+    found = StructuredSparseMAPClassifier(Simplex()).fit(series, y).predict(series)
+    assert found.tolist() == StructuredSparseMAPClassifier(Simplex()).fit(X, y).predict(X).tolist()
+
+
+def test_the_form_is_that_of_the_fit():
+    X = [np.eye(2)[[0, 1, 0]]] * 4
+    y = np.array([[0, 1, 0]] * 4)
+    model = StructuredSparseMAPClassifier("chain").fit(X, y).partial_fit(X, list(y))
+    assert model.predict(X).shape == (4, 3)
+
+
 def test_wrong_choices_are_named():
     X, y = candidates(6)
     model = StructuredSparseMAPClassifier(Simplex())

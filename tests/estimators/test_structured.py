@@ -692,7 +692,7 @@ def test_wrong_data_is_refused():
     for (bad_X, bad_y), message in cases:
         with pytest.raises(ValueError, match=message):
             model.fit(bad_X, bad_y)
-    with pytest.raises(ValueError, match="dim 3"):
+    with pytest.raises(ValueError, match="one row of features for each sample"):
         StructuredSparseMAPClassifier().fit(np.zeros((4, 2, 2)), [0, 1, 0, 1])
     model.fit(X, y)
     with pytest.raises(ValueError, match=r"X\[0\] has 2 features, but the model was fitted with 4"):

@@ -21,7 +21,7 @@ from sklearn_sparsemap import (
     StructuredGroupLasso,
     StructuredSparseMAPClassifier,
 )
-from sklearn_sparsemap.factors import AtMost, FactorGraph, Hierarchy, Implies
+from sklearn_sparsemap.factors import AtLeast, AtMost, FactorGraph, Hierarchy, Implies
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.inspection import explain, feature_table, label_table, transition_table
 from sklearn_sparsemap.pipeline import make_structured_pipeline
@@ -401,7 +401,9 @@ def test_an_explanation_says_what_rules_changed(kind):
     else:
         X = rng.normal(size=(80, 3))
         y = np.eye(3, dtype=int)[X.argmax(axis=1)]
-        model = MultilabelLPSparseMAP(constraints=[AtMost(1)], label_graph=None, random_state=0).fit(X, y)
+        model = MultilabelLPSparseMAP(
+            constraints=[AtMost(1)], label_graph=None, decision="threshold", threshold=0.5, random_state=0
+        ).fit(X, y)
         samples = [3.0 * X[i : i + 1] for i in range(10)]
         odds = [model.predict_proba(x)[0] > 0.5 for x in samples]
         best = [tuple(np.flatnonzero(own).tolist()) for own in odds]
@@ -417,6 +419,17 @@ def test_an_explanation_says_what_rules_changed(kind):
             assert rule in why._repr_html_()
         n_changed += has_changed
     assert n_changed > 0
+
+
+@pytest.mark.parametrize("options", [{}, {"decision": "expected_f1"}, {"decision": "threshold", "threshold": 0.05}])
+def test_labels_without_rules_are_decided_in_the_same_way(options):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(80, 3))
+    y = np.eye(3, dtype=int)[X.argmax(axis=1)]
+    model = MultilabelLPSparseMAP(constraints=[AtLeast(1)], label_graph=None, score_model="linear", **options).fit(X, y)
+    for x in X[:20]:
+        why = explain(model, x)
+        assert why.broken_rules or tuple(why.without_rules) == tuple(why.predicted)
 
 
 def test_without_rules_nothing_is_said_of_them():

@@ -297,7 +297,7 @@ def test_estimators_without_it_say_what_they_have():
     for model in (StructuredGroupLasso(loss="expected_cost"), MultilabelLPSparseMAP(loss="expected_cost")):
         with pytest.raises(ValueError, match="'loss' parameter"):
             model.fit(X, y)
-    with pytest.raises(ValueError, match="loss='expected_cost' needs marginals"):
+    with pytest.raises(ValueError, match="loss='expected_cost' needs Gibbs marginals"):
         StructuredSparseMAPClassifier(Matching(), "expected_cost").fit(np.zeros((1, 2, 2, 1)), [[0, 1]])
     with pytest.raises(ValueError, match="solver='mira' is for loss='hinge'"):
         StructuredSparseMAPClassifier("chain", "expected_cost", solver="mira").fit(X, y)

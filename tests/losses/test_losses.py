@@ -246,7 +246,7 @@ def test_wrong_input():
         FenchelYoungLoss(Simplex(), "ramp")
     with pytest.raises(ValueError, match="temperature must be a positive number"):
         FenchelYoungLoss(Simplex(), temperature=0.0)
-    with pytest.raises(ValueError, match=r"needs marginals, which Matching.* does not have: .*#P-complete"):
+    with pytest.raises(ValueError, match=r"needs Gibbs marginals, which Matching.* does not have: .*#P-complete"):
         FenchelYoungLoss(Matching(), "crf")
     for wrong, message in [
         (np.ones((2, 2)), "0 on the diagonal"),

@@ -104,7 +104,7 @@ def test_shapes_that_do_not_fit():
     X = RaggedArray(rows, [0, 6], shapes=[[2, 3]])
     with pytest.raises(ValueError, match=r"X\[0\]: a sample of a chain has one row for each step"):
         StructuredSparseMAPClassifier(LinearChain(), alpha=1.0).fit(X, [[0, 1] * 3])
-    with pytest.raises(ValueError, match="X is a RaggedArray, but structure='auto'"):
+    with pytest.raises(ValueError, match="the samples of X have several; name a structure"):
         StructuredSparseMAPClassifier().fit(X, [0])
 
 

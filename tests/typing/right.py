@@ -60,7 +60,7 @@ choice: int = map_inference(Simplex(), [1.0, 2.0]).structure
 for one in sparsemap(LinearChain(), [np.eye(2), np.eye(3)]):
     print(one.marginals.shape, one.converged)
 log_partition: float = marginal_inference(LinearChain(), np.eye(2)).log_partition
-best: list[tuple[np.ndarray, float]] = n_best(LinearChain(), np.eye(2), 2)
+best: list[tuple[np.ndarray, float]] = n_best(LinearChain(), np.eye(2), 2, margin=0.5)
 loss, gradient = FenchelYoungLoss(LinearChain(), "crf").loss_gradient(np.eye(2), [0, 1])
 print(path.tolist(), round(value), states, choice, round(log_partition), len(best), round(loss), gradient["scores"])
 

@@ -14,7 +14,7 @@ from ..._core.offsets import ragged_indices
 from ..._core.team import LARGEST_TEAM, LINE
 from ..._core.threads import count_threads, interruptible, together
 from .._columns import N_PIECES, find_sorted
-from .._data import begins_of_pieces, loss_of_target, make_rows
+from .._data import LOSSES_OF_TARGETS, begins_of_pieces, make_rows
 from ..score_models import MANY_FEATURES, LinearModel, sparse_weights, squared_norm
 from .dense import (
     CLOCK,
@@ -330,7 +330,7 @@ class OnlineOptimizer:
         ends = np.linspace(0, n_pieces, n_threads + 1).astype(int).tolist()
         run = EPOCHS[type(store), self.dtype]
         steps = self._steps
-        loss = loss_of_target(inference)
+        loss = LOSSES_OF_TARGETS[inference.is_expectation]
 
         def work(me):
             part = Part(me, n_threads, self.batch_size, Share(begins, ends[me], ends[me + 1], stride))

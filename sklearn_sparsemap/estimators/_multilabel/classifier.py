@@ -267,10 +267,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     array([[1, 1, 1]])
     """
 
-    # `_partitions.py` and `distributed` call `_prepare_stream`, `_check_params`, `_labels_in`, `_reset_pass`,
-    # `_configure_epoch`, `_iteration_limit`, `_agreement_with` and `_end_partitions`, `distributed` also sets
-    # `threshold_` and `n_violations_`, and `estimators/_state/fitted.py` calls `_make_optimizer`. `base.py` names what
-    # `conformal`, `inspection` and `plotting` read.
+    # `LearnsInRounds` of `estimators/_rounds.py` lists what training in rounds uses. `_partitions.py` calls
+    # `_prepare_stream`, `_check_params`, `_labels_in`, `_reset_pass`, `_configure_epoch`, `_iteration_limit`,
+    # `_agreement_with` and `_end_partitions`, and `estimators/_state/fitted.py` calls `_make_optimizer`. `base.py`
+    # names what `conformal`, `inspection` and `plotting` read.
     _former_pairs: Mapping[str, str] = {"alpha": "edge_alpha", "eta0": "edge_eta0"}
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {

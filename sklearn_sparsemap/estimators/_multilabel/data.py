@@ -3,7 +3,7 @@
 Used by most files here.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 from scipy import sparse
@@ -17,7 +17,7 @@ from ..._core.folds import row_words
 from ..._core.indicators import as_indicator, in_order, label_sets, names_in
 from ..._core.ordering import sorted_set
 from ..._core.ragged import RaggedArray, ragged_of_checked
-from ..._core.tables import column_names, refuse_iterator, rows_of
+from ..._core.tables import column_names, rows_of
 from ..._core.validation import check_magnitude, check_matrix, first_of, keep_text, name_array
 from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
@@ -71,8 +71,6 @@ def validate_samples(estimator, X, y, *, reset, classes=None, partial=False, has
         raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
     check_target(y, _SEVERAL_LABELS)
     checks = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "multi_output": True}
-    if isinstance(y, Iterator):
-        refuse_iterator(y, "y")
     X, y = validate_data(estimator, check_matrix(X), keep_text(y), reset=reset, **checks)
     X = ragged_of_checked(X, np.arange(X.shape[0] + 1))
     check_magnitude(X)

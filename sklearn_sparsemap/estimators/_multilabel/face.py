@@ -6,6 +6,7 @@ Used by `base.py`.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from copy import copy
 
 import numpy as np
 from scipy import sparse
@@ -105,8 +106,11 @@ class LabelSetFace:
             return Explained(first, second, difference, joined(terms, first), None, "log odds")
         free, broken = None, ()
         if model._graph.constraints:
-            free = targets.shown(odds > 0.0)
-            broken = [repr(rule) for rule in model._graph.broken(odds > 0.0)]
+            without = copy(inference)
+            without.graph = LabelGraph(model._graph.n_labels, model._graph.edges, [])
+            (chosen,) = without.choose(network, X)
+            free = targets.shown(chosen)
+            broken = [repr(rule) for rule in model._graph.broken(chosen)]
         return Explained(first, second, difference, terms, sides, "log odds", free, broken)
 
     def in_order(self, y: Any) -> Any:

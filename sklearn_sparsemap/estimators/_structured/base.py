@@ -59,7 +59,9 @@ from .targets import resolve_structure, targets_of
 
 
 def _has_proba(estimator):
-    if estimator._is_structured() and not resolve_structure(estimator.structure).labelled:
+    if not estimator._is_structured():
+        return
+    if not resolve_structure(estimator.structure, fitted=vars(estimator).get("_structure")).labelled:
         raise AttributeError("predict_proba is for labels, and these structures have none; use predict_marginals")
 
 
@@ -828,8 +830,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
         sample_weight = None if sample_weight is None else by_samples(sample_weight, X, "sample_weight")
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        is_array = hasattr(y, "ndim") and hasattr(y, "dtype")
-        self._y_ndim = y.ndim if is_array and (y.ndim > 1 or y.dtype != object) else 0
+        if options.get("reset", True):
+            is_array = hasattr(y, "ndim") and hasattr(y, "dtype")
+            self._y_ndim = y.ndim if is_array and (y.ndim > 1 or y.dtype != object) else 0
         targets = targets_of(structure)
         X, y, sample_weight, kept = targets.without_empty(X, y, sample_weight)
         try:
@@ -907,7 +910,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, P
     def _is_structured(self):
         """Tell whether samples are structures; False if the parameter `structure` is invalid."""
         try:
-            return not resolve_structure(self.structure).is_flat
+            return not resolve_structure(self.structure, fitted=vars(self).get("_structure")).is_flat
         except ValueError:
             return False
 

@@ -283,8 +283,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     ['a', 'b']
     """
 
-    # `_partitions.py` and `distributed` call `_prepare_stream`, `_check_params` and `_configure_epoch`, the former also
-    # `_iteration_limit`; `estimators/_state/fitted.py` calls `_make_optimizer`, and `penalty.py` calls `_learner`.
+    # `LearnsInRounds` of `estimators/_rounds.py` lists what training in rounds uses. `_partitions.py` calls
+    # `_prepare_stream`, `_check_params`, `_configure_epoch` and `_iteration_limit`; `estimators/_state/fitted.py` calls
+    # `_make_optimizer`, and `penalty.py` calls `_learner`.
     _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "alpha_", "_chosen")
     _readable_states = ("online", "mira", "minibatch", "adam")
     _weighs_steps = True

@@ -61,7 +61,7 @@ def have_rows(X):
         return False
     if isinstance(X, str | bytes | dict) or getattr(X, "ndim", 1) != 1 or len(X) == 0:
         return False
-    first = X[0] if isinstance(X, list | tuple | np.ndarray) else None
+    first = next(iter(X))
     if isinstance(first, list | tuple):
         return len(first) > 0 and (isinstance(first[0], list | tuple) or getattr(first[0], "ndim", 0) == 1)
     return getattr(first, "ndim", 0) == 2

@@ -247,9 +247,9 @@ default=None
     array(['up'], dtype='<U4')
     """
 
-    # `distributed` calls `_prepare_stream`, `_data_of`, `_debiasing_optimizer`, `_configure_epoch`, `_end_round` and
-    # `_take_rounds`; it and `estimators/_selection/stability.py` read `_has_penalty`. `_partitions.py` calls
-    # `_prepare_stream`, `_check_params`, `_data_of` and `_learn_partitions`, `estimators/_state` calls
+    # `LearnsInRounds` of `estimators/_rounds.py` lists what training in rounds uses.
+    # `estimators/_selection/stability.py` reads `_has_penalty`, too. `_partitions.py` calls `_prepare_stream`,
+    # `_check_params`, `_data_of`, `_configure_epoch` and `_learn_partitions`, `estimators/_state` calls
     # `_make_optimizer` and, by its name, `_new_optimizer`. `phases.py` and `size_warning.py` call `_progress_of`,
     # `_new_optimizer` and `_configure`, and read `_weight_budget` and `_shrink_period`.
     _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "groups_", "group_weights_")
@@ -562,7 +562,7 @@ default=None
     def _check_params(self, X=None):
         """Check the parameters; return the structure."""
         check_parameters(self)
-        structure = resolve_structure(self.structure, X)
+        structure = resolve_structure(self.structure, X, vars(self).get("_structure"))
         if structure.uses_graphs:
             raise ValueError("GroupLassoPerceptron does not learn factor graphs; use StructuredSparseMAPClassifier")
         Inference(structure, self.loss)

@@ -47,4 +47,4 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStru
     # `_partitions.py`, `estimators/_selection/path.py` and `distributed/_rounds.py` call this method.
     def _labels_in(self, y):
         """Return the labels that occur as the keys of a dict; None if structures are not made of labels."""
-        return targets_of(resolve_structure(self.structure)).labels_in(y)
+        return targets_of(resolve_structure(self.structure, fitted=vars(self).get("_structure"))).labels_in(y)

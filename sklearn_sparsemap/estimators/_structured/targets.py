@@ -43,8 +43,11 @@ _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "m
 
 
 @singledispatch
-def resolve_structure(structure, X=None):
-    """Return the Structure, `GraphBuilder` or `FixedGraph` for the parameter `structure`, and the samples if known."""
+def resolve_structure(structure, X=None, fitted=None):
+    """Return the Structure, `GraphBuilder` or `FixedGraph` for the parameter `structure`.
+
+    It may depend on the samples. Without samples, it is that of the fit, if this has read it from the parameter.
+    """
     if isinstance(structure, str) and structure in _STRUCTURES:
         return _STRUCTURES[structure]()
     if callable(structure) and not isinstance(structure, type):
@@ -56,13 +59,16 @@ def resolve_structure(structure, X=None):
 
 
 @resolve_structure.register
-def _(structure: Structure, X=None):
+def _(structure: Structure, X=None, fitted=None):
     of_rows = structure.in_estimators.of_rows
-    return structure if of_rows is None or not have_rows(X) else of_rows
+    if of_rows is None:
+        return structure
+    is_of_rows = fitted == of_rows if X is None else have_rows(X)
+    return of_rows if is_of_rows else structure
 
 
 @resolve_structure.register
-def _(structure: FactorGraph, X=None):
+def _(structure: FactorGraph, X=None, fitted=None):
     return FixedGraph(structure)
 
 

@@ -196,9 +196,9 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
 
     def _take(self, transformer, rows):
         """Store a fitted transformer, and the number of its columns: for names, and for samples without rows."""
-        self.transformer_ = transformer
         if hasattr(transformer, "transform"):
             self._n_columns = _n_columns_of(transformer.transform(rows.values[:1]))
+        self.transformer_ = transformer
         return self
 
     def _requires_fit(self):

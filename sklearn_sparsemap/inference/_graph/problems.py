@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._core.errors import Place, SampleError, error_at, part_of
-from ..._core.ragged import RaggedArray
 from ..._core.validation import (
     LARGEST_SCORE,
     check_choice,
@@ -39,7 +38,7 @@ _SINGLE = np.array([-1])  # the index of a sample that is not in a list
 
 # Scores of one sample, and of many. Nested lists of numbers may be either.
 OneOfGraph = NDArray[Any] | dict[str, Any]
-ManyOfGraph = list[NDArray[Any]] | list[dict[str, Any]] | RaggedArray
+ManyOfGraph = list[NDArray[Any]] | list[dict[str, Any]]
 GraphSolverName = Literal["auto", "newton", "block", "admm", "pairwise", "tables"]
 
 
@@ -214,7 +213,8 @@ def _warm(results, problems):
         if not same or not _fits(result, layout):
             raise SampleError("warm_start", i, " is not a result of this graph; solve the graph once without it")
     links = np.array([r._links for r in results])
-    joint = np.array([r._joint for r in results])
+    # Results without tables may be for different additional scores.
+    joint = None if layout.tables is None else np.array([r._joint for r in results])
     return np.array([r._multipliers for r in results]), start_of(layout, links, joint)
 
 
@@ -418,11 +418,10 @@ def as_graph_problems(graph, scores, additional, numbers=None):
     else:
         given = [_check_additional(graph, additional, "additional")]
     shapes = [_shapes_of(arrays) for arrays in given]
-    for i, shape in enumerate(shapes):
+    for i, shape in zip(numbers.tolist(), shapes):
         if shape != shapes[0]:
-            raise SampleError(
-                "additional", i, f" has shapes {shape}, but additional[0] has {shapes[0]}; make all alike"
-            )
+            first = f"additional[{numbers[0]}]"
+            raise SampleError("additional", i, f" has shapes {shape}, but {first} has {shapes[0]}; make all alike")
     layout = graph.layout(shapes[0])
     rows = np.empty((len(samples), layout.n_variables))
     for row, i, sample in zip(rows, numbers, samples):
@@ -493,7 +492,7 @@ def _check_additional(graph, additional, label):
                 given.setdefault(name, np.zeros(factor.accepted_shapes[None][-1]))
                 continue
             if name not in additional:
-                raise ValueError(f"the pairs named {name!r} need scores: pass additional={{{name!r}: ...}}")
+                raise error_at(label, f": the pairs named {name!r} need scores; pass {{{name!r}: ...}}")
             scores_of = _pair_scores if factor.type == PAIR else _table_scores
             given[name] = scores_of(additional[name], factor, what)
         else:

@@ -35,19 +35,22 @@ def _sum_derivations(scores, begins, arcs, totals, shares):
 
 @as_oracle
 def hyperpath_marginals(scores, additional, dims, work, slots, additional_slots):
-    """Compute the probability of each hyperarc; return log Z."""
+    """Compute the probability of each hyperarc; return log Z.
+
+    For samples, `entering.py` reads the totals, which follow the probabilities in `work`.
+    """
     n_arcs, n_nodes = dims[0], dims[1]
     begins = begins_of(dims)
     arcs = arcs_of(dims)
-    # Totals of nodes, and later the probabilities of nodes, have an entry more for tails that are given.
-    shares = work[n_arcs : n_arcs + arcs.shape[0]]
-    totals = work[n_arcs + arcs.shape[0] : n_arcs + arcs.shape[0] + n_nodes + 1]
+    # Totals and visits have an entry more, for tails that are given.
+    middle = n_arcs + n_nodes + 1
+    end = middle + n_nodes + 1
+    totals, visits = work[n_arcs:middle], work[middle:end]
+    shares = work[end : end + arcs.shape[0]]
     _sum_derivations(scores, begins, arcs, totals, shares)
-    log_partition = totals[0]
-    if log_partition == -np.inf:
+    if totals[0] == -np.inf:
         return -np.inf
     work[:n_arcs] = 0.0
-    visits = totals
     visits[:] = 0.0
     visits[0] = 1.0
     for node in range(n_nodes):
@@ -57,4 +60,4 @@ def hyperpath_marginals(scores, additional, dims, work, slots, additional_slots)
                 work[arcs[a, PART]] = probability
                 visits[arcs[a, TAIL]] += probability
                 visits[arcs[a, OTHER]] += probability
-    return log_partition
+    return totals[0]

@@ -175,7 +175,7 @@ class Hyperpath(Structure):
         return int(dims[2]), 0, 3 * int(dims[1]) + 2
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        return int(2 * dims[0] + dims[1] + 1)
+        return int(2 * dims[0] + 2 * dims[1] + 2)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n = int(dims[0])

@@ -11,7 +11,10 @@ from .map import EDGE, HEAD, TAIL, arcs_of, sum_paths
 
 @as_oracle
 def path_marginals(scores, additional, dims, work, slots, additional_slots):
-    """Compute the probability of each edge; return log Z."""
+    """Compute the probability of each edge; return log Z.
+
+    For samples, `entering.py` reads the totals, which follow the probabilities in `work`.
+    """
     n_edges, n_nodes = dims[0], dims[1]
     totals, visits = work[n_edges : n_edges + n_nodes], work[n_edges + n_nodes : n_edges + 2 * n_nodes]
     sum_paths(scores, dims, totals)
