@@ -11,7 +11,7 @@ Used by `estimators` and `metrics`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -203,31 +203,31 @@ class SpanReader(LabelReader):
             First and last steps, in the array of all sequences, and the types.
         """
         n = len(codes)
-        side = len(self.types)
+        prefixes = self.prefixes[codes]
+        types = self.types[codes]
         is_first = np.zeros(n, bool)
         is_first[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
-        before = np.empty(n, np.int64)
-        before[1:] = codes[:-1]
-        before[is_first] = side
-        pairs = before * (side + 1) + codes
-        is_start, is_break, is_end = self._of_pairs
-        starts = np.flatnonzero(is_start[pairs])
+        before = np.full(n, _OUTSIDE)
+        same = np.zeros(n, bool)
+        before[1:] = prefixes[:-1]
+        same[1:] = types[1:] == types[:-1]
+        before[is_first], same[is_first] = _OUTSIDE, False
+        pairs = before, prefixes, same.astype(np.int64)
+        starts = np.flatnonzero(self._rules.table("starts")[pairs])
         # A span ends before the next label that does not continue it.
-        breaks = is_break[pairs]
-        lasts = np.append(np.flatnonzero(breaks), n)[np.cumsum(breaks)[starts]] - 1
+        breaks = np.append(np.flatnonzero(~self._rules.table("continues")[pairs]), n)
+        lasts = breaks[np.searchsorted(breaks, starts, side="right")] - 1
         # The label after the last one of a sequence is outside.
         at_end = lasts == n - 1
-        following = np.where(at_end, 0, lasts + 1)
-        at_end |= is_first[following] if n else False
-        after = np.where(at_end, side, codes[following]) if n else following
-        ended = is_end[codes[lasts] * (side + 1) + after]
-        starts, lasts = starts[ended], lasts[ended]
-        return starts, lasts, self.types[codes[starts]]
-
-    @cached_property
-    def _of_pairs(self):
-        """Which pairs of labels begin, break and end a span, as flat arrays."""
-        return self.pairs("starts").ravel(), ~self.pairs("continues").ravel(), self.pairs("ends").ravel()
+        after = np.where(at_end, 0, lasts + 1)
+        at_end |= is_first[after] if n else False
+        is_end = self._rules.table("ends")[
+            prefixes[lasts],
+            np.where(at_end, _OUTSIDE, prefixes[after]),
+            np.where(at_end, 0, types[lasts] == types[after]),
+        ]
+        starts, lasts = starts[is_end], lasts[is_end]
+        return starts, lasts, types[starts]
 
 
 class RunReader(LabelReader):
