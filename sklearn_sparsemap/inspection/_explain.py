@@ -48,8 +48,10 @@ class Explanation:
         The structure that has the part of each contribution. The other structure does not have it. If samples have a
         single label, the contribution of a feature to both labels is one entry, under the predicted label.
     without_rules : structure or None
-        The structure with the highest score if no rule held: for label sets and `constraints`, and for factor graphs
-        whose factors are rules only; else None. Rules changed the prediction if it is another one.
+        The structure that the same weights would predict if no rule held: for label sets and `constraints`, and for
+        factor graphs whose factors are rules only; else None. If it breaks a rule, rules changed the prediction. A
+        model that is trained without the rules may break them less often, because this one has learned nothing about
+        what they forbid.
     broken_rules : list of str
         The rules that `without_rules` violates: names of factors, rules of label sets, or pairs of labels. "Sides" are
         the start and the end of a sequence.
