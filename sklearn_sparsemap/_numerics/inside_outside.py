@@ -98,6 +98,8 @@ def marginals_by(name, entering, n_nodes_of):
         arcs, totals, _ = space
         n_nodes = passed.shape[0] - 1
         log_partition = -np.inf
+        # Nodes 1 to n_nodes upwards, then the final node and the others downwards. One loop, so that `ways` is compiled
+        # into it once.
         for k in range(2 * n_nodes + 1):
             is_inside = k < n_nodes
             node = k + 1 if is_inside else (2 * n_nodes + 1 - k) % (n_nodes + 1)

@@ -14,10 +14,11 @@ from ._batch import marginal_oracle_of, marginal_problems, marginal_slopes
 from ._problems import batch_of
 
 if TYPE_CHECKING:
+    from .._core.annotations import AdditionalScores
     from ..structures import Structure
 
 
-def entropy(structure: Structure, scores: Any, *, n_jobs: int | None = None, **additional: Any) -> Any:
+def entropy(structure: Structure, scores: Any, *, n_jobs: int | None = None, **additional: AdditionalScores) -> Any:
     """Compute the entropy of the Gibbs distribution ``p(s) = exp(score(s)) / Z``, and its gradient.
 
     The entropy is ``-sum_s p(s) log p(s)``, in nats: ``log Z`` minus the expected score. It tells how uncertain the

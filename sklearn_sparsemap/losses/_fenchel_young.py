@@ -196,7 +196,9 @@ class ExpectedCost:
         check_loss(structure, "expected_cost", cost)
         self._loss_gradient = _loss_of(structure, "expected_cost", self.temperature, cost, 0.0)
 
-    def loss_gradient(self, scores: Any, gold: Any, *, n_jobs: int | None = None, **additional: Any) -> Any:
+    def loss_gradient(
+        self, scores: Any, gold: Any, *, n_jobs: int | None = None, **additional: AdditionalScores
+    ) -> Any:
         """Return the expected cost and its gradient.
 
         Parameters

@@ -1,6 +1,6 @@
 """Products of directions with the Jacobians of many solutions, by structures that span the faces of the solutions.
 
-Used by `solutions.py`, `structure.py` and `structure_batch.py`.
+Used by `solutions.py` and `structure.py`.
 """
 
 import numpy as np

@@ -21,8 +21,8 @@ from ..._numerics.loops import GAP, N_ITER, OBJECTIVE
 from ..._numerics.solver import AIM
 from ..._numerics.support import EPS
 from .._batch import decode_stack, default_max_iter
-from .products import NEGLIGIBLE, make_directions, make_supports, multiply
-from .solutions import SparseMAPSolutions
+from .products import make_directions, make_supports, multiply
+from .solutions import SparseMAPSolutions, most_probable_first
 
 S = TypeVar("S")  # the type of a structure
 
@@ -189,8 +189,7 @@ class SparseMAPResult(SparseMAPSolutions):
     def _order(self):
         """Indices of the structures with positive weight, most probable first."""
         weights = self.support[2]
-        order = np.argsort(-weights, kind="stable")
-        return order[weights[order] > NEGLIGIBLE]
+        return most_probable_first(weights, [len(weights)])[0]
 
     @cached_property
     def weights(self) -> NDArray[np.float64]:

@@ -17,7 +17,6 @@ from ..._core.validation import check_numbers
 from ..._numerics.loops import GAP, N_ITER, OBJECTIVE
 from .._batch import decode_problems, decode_stack
 from .lazy import LazyResults
-from .products import NEGLIGIBLE
 from .solutions import SparseMAPSolutions, most_probable_first
 from .structure import MAPResult, MarginalResult, S, SparseMAPResult
 
@@ -151,15 +150,19 @@ class SparseMAPBatch(SparseMAPSolutions, LazyResults[SparseMAPResult]):
         return *(pool[at[i] : at[i + 1]].reshape(len(own), -1) for pool, at in zip(pools, places)), own
 
     def distributions(self) -> list[list[tuple[Any, float]]]:
-        """Return the structures of each sample with their weights, as its result has them, without making results."""
+        """Return the structures of each sample with their weights, without making results.
+
+        Returns
+        -------
+        distributions : list of lists of (structure, weight)
+            For each sample the structures of positive weight, most probable first.
+        """
         structure, dims = self._batch.structure, self._batch.problems.dims
         found = []
         for i, (slots, _, weights) in enumerate(self._supports(range(len(self)))):
-            order = np.argsort(-weights, kind="stable")
-            weights = weights[order]
-            order = order[weights > NEGLIGIBLE]
+            order, _ = most_probable_first(weights, [len(weights)])
             structures = decode_stack(structure, slots[order], dims[i])
-            found.append(list(zip(structures, weights.tolist())))
+            found.append(list(zip(structures, weights[order].tolist())))
         return found
 
     @cached_property
