@@ -408,7 +408,7 @@ class Tuning:
             if rule == "observed_sets":
                 scores = np.where(scores >= scores.max() - SPARED_F1, whole + 1e-6 * f1, -1.0)
             best = np.flatnonzero(scores >= scores.max() - _TIED)
-            # Of several thresholds that tie, the middle one.
+            # The middle one of several thresholds that tie.
             k = int(best[len(best) // 2])
             mean = 0.5 * (f1[k] + float(example_f1(hits[k], n_labels[k])))
             choices.append((float(thresholds[k]), rule, float(f1[k])))
