@@ -39,5 +39,7 @@ def hyperpath_program(shape, given, dims):
 
 def solve(structure, batch):
     """Solve a batch of a `Hyperpath`; see `Structure.tensor_solver`."""
-    program = derivations_of(hyperpath_program, batch, structure.dims(batch.scores.shape[1:], {}))
+    # Programs are cached by their arguments.
+    dims = tuple(structure.dims(batch.scores.shape[1:], {}).tolist())
+    program = derivations_of(hyperpath_program, batch, dims)
     return active_set(program.best, batch)
