@@ -94,7 +94,8 @@ ARGUMENTS = {
         featured first fitted_estimator graph held_out_loss hierarchy kwargs limit map_oracle max_iter
         memory model more n n_additional n_jobs n_parts name nested node norms options parameters params per_sample
         pos_label random_state result results rival rng score_difference scoring second steps structure table
-        tol transformer transformers validate variables vectors warm_start what zero_division parts_of quantity without_rules broken_rules
+        tol transformer transformers validate variables vectors warm_start what zero_division parts_of quantity
+        without_rules broken_rules
         reader
     """,
 }
