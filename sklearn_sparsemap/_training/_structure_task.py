@@ -322,8 +322,7 @@ class StructureTask(Task):
             over_ranges(
                 lambda start, stop, sums=sums: _residuals_of_ranges(
                     LOSSES_OF_TARGETS[self.is_expectation], *self.inference.arguments, self.form, additional, targets,
-                    memory,
-                    chosen._replace(cuts=cuts[start : stop + 1]), (out, sums[start:stop]),
+                    memory, chosen._replace(cuts=cuts[start : stop + 1]), (out, sums[start:stop]),
                 ),
                 np.diff(chosen.score_ptr[cuts]),
                 n_jobs,

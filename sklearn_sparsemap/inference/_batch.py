@@ -90,13 +90,6 @@ def decode_problems(structure, problems, slots, slot_ptr):
     return [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
 
 
-def decode_stack(structure, slots, dims):
-    """Decode structures of one problem, given as rows of slots."""
-    if structure.decodes_stacks:
-        return list(structure.decode(slots, dims))
-    return [structure.decode(own, dims) for own in slots]
-
-
 def argmax_problems(
     structure, problems, argmax="sparsemap", *, solver="auto", tol=1e-9, max_iter=None, n_jobs=None, many=True
 ):

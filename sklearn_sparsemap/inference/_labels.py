@@ -43,6 +43,15 @@ class LabelSolution(NamedTuple):
     gap: np.ndarray
 
 
+def _violates(labels, resolved):
+    """Tell which rows of an indicator matrix violate a constraint, as `LabelConstraint.resolve` returns it."""
+    indices, signs, low, high = resolved
+    columns = labels[:, indices]
+    columns = columns.toarray() if sparse.issparse(columns) else np.asarray(columns, dtype=np.float64)
+    counts = np.where(signs > 0, columns, 1.0 - columns).sum(axis=1)
+    return (counts < low) | (counts > high)
+
+
 class LabelGraph:
     """Labels, scored pairs of labels, and constraints: the factor graph of all samples.
 
@@ -174,9 +183,8 @@ class LabelGraph:
     def broken(self, labels):
         """Return the constraints that a label set, a bool array of shape (n_labels,), violates, each once."""
         found = {}
-        for rule, (indices, signs, low, high) in self.constraints:
-            count = np.where(signs > 0, labels[indices], ~labels[indices]).sum()
-            if not low <= count <= high:
+        for rule, resolved in self.constraints:
+            if _violates(labels[None], resolved)[0]:
                 found[id(rule)] = rule
         return list(found.values())
 
@@ -190,11 +198,8 @@ class LabelGraph:
                 rows = rows.toarray() if sparse.issparse(rows) else rows * 1.0
                 wrong[start : start + size] = self.forest.violated(rows)
             return wrong
-        for _, (indices, signs, low, high) in self.constraints:
-            columns = labels[:, indices]
-            columns = columns.toarray() if sparse.issparse(columns) else np.asarray(columns, dtype=np.float64)
-            counts = np.where(signs > 0, columns, 1.0 - columns).sum(axis=1)
-            wrong |= (counts < low) | (counts > high)
+        for _, resolved in self.constraints:
+            wrong |= _violates(labels, resolved)
         return wrong
 
     def assign(self, scores, edge_scores=None, *, n_jobs=None, map_time_limit=None):

@@ -290,6 +290,12 @@ class Structure(HasContent):
         """Return the structure with these slots, in the user's form."""
         raise NotImplementedError
 
+    def decode_stack(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> list[Any]:
+        """Return structures of one problem, given as rows of slots."""
+        if self.decodes_stacks:
+            return list(self.decode(slots, dims))
+        return [self.decode(own, dims) for own in slots]
+
     def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> tuple[int, int, int]:
         """Compare a predicted structure with the gold one, for `score` of an estimator.
 
@@ -346,9 +352,7 @@ class Structure(HasContent):
         slots = np.empty((n, int(sample.sizes[0])), np.int32)
         problem = self.entering, sample.scores, sample.additional, sample.dims
         draw_derivations(*problem, self._log_sums(sample), rng.randint(1, 2**63, dtype=np.uint64), slots)
-        if self.decodes_stacks:
-            return list(self.decode(slots, sample.dims))
-        return [self.decode(own, sample.dims) for own in slots]
+        return self.decode_stack(slots, sample.dims)
 
     def _log_sums(self, sample):
         """Return the table that `entering` reads, with log-sums."""

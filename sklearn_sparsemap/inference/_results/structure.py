@@ -20,7 +20,7 @@ from ..._numerics.face import Direction, complete_face
 from ..._numerics.loops import GAP, N_ITER, OBJECTIVE
 from ..._numerics.solver import AIM
 from ..._numerics.support import EPS
-from .._batch import decode_stack, default_max_iter
+from .._batch import default_max_iter
 from .products import make_directions, make_supports, multiply
 from .solutions import SparseMAPSolutions, most_probable_first
 
@@ -197,7 +197,7 @@ class SparseMAPResult(SparseMAPSolutions):
 
     @cached_property
     def structures(self) -> list[Any]:
-        return decode_stack(self._batch.structure, self.support[0][self._order], self._batch.dims)
+        return self._batch.structure.decode_stack(self.support[0][self._order], self._batch.dims)
 
     @property
     def additional_marginals(self) -> dict[str, NDArray[np.float64]]:

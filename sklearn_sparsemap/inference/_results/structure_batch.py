@@ -15,7 +15,7 @@ from ..._core.errors import Place, SampleError
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_numbers
 from ..._numerics.loops import GAP, N_ITER, OBJECTIVE
-from .._batch import decode_problems, decode_stack
+from .._batch import decode_problems
 from .lazy import LazyResults
 from .solutions import SparseMAPSolutions, most_probable_first
 from .structure import MAPResult, MarginalResult, S, SparseMAPResult
@@ -161,7 +161,7 @@ class SparseMAPBatch(SparseMAPSolutions, LazyResults[SparseMAPResult]):
         found = []
         for i, (slots, _, weights) in enumerate(self._supports(range(len(self)))):
             order, _ = most_probable_first(weights, [len(weights)])
-            structures = decode_stack(structure, slots[order], dims[i])
+            structures = structure.decode_stack(slots[order], dims[i])
             found.append(list(zip(structures, weights[order].tolist())))
         return found
 
