@@ -219,13 +219,13 @@ class StructureTask(Task):
         weights = super().row_weights
         return weights if self.step_weights is None else weights * self.step_weights
 
-    def n_wrong(self, scores, additional, n_jobs):
+    def n_wrong(self, scored, n_jobs):
         if self.loss == "perceptron" and self.step_weights is None:
-            return super().n_wrong(scores, additional, n_jobs)
+            return super().n_wrong(scored, n_jobs)
         # The losses with a margin also count structures that are right, but not by the margin.
         task = self.under("perceptron", 1.0)
         task.step_weights = None
-        return task.n_wrong(scores, additional, n_jobs)
+        return task.n_wrong(scored, n_jobs)
 
     def smoothness(self):
         if self.is_expectation:

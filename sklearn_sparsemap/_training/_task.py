@@ -309,23 +309,29 @@ class Task:
         """Return the names of scored pairs by the name of their additional scores."""
         return {}
 
-    def n_wrong(self, scores, additional, n_jobs):
+    def n_wrong(self, scored, n_jobs):
         """Return the number of wrong parts of each sample: those whose marginals differ from gold by more than half.
 
         Parameters
         ----------
-        scores, additional, n_jobs
+        scored : list of (scores, additional)
+            The scores of each model that is compared, as in `loss_gradient`. Models share what a task prepares.
+        n_jobs
             As in `loss_gradient`.
 
         Returns
         -------
-        n_wrong : array of shape (n_samples,)
+        n_wrong : list of arrays of shape (n_samples,)
+            The numbers of each model.
         """
         task = self.copy()
         task.weights = np.ones(len(self.row_ptr) - 1)
-        _, residuals, _, _ = task.loss_gradient(scores, additional, n_jobs)
-        wrong = (np.abs(residuals).reshape(len(scores), -1) > 0.5).sum(axis=1)
-        return np.diff(np.concatenate([[0.0], np.cumsum(wrong)])[self.row_ptr])
+        found = []
+        for scores, additional in scored:
+            _, residuals, _, _ = task.loss_gradient(scores, additional, n_jobs)
+            wrong = (np.abs(residuals).reshape(len(scores), -1) > 0.5).sum(axis=1)
+            found.append(np.diff(np.concatenate([[0.0], np.cumsum(wrong)])[self.row_ptr]))
+        return found
 
     def agreement(self, gold, predicted, weights):
         """Compare predictions with gold.

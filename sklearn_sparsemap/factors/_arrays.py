@@ -34,10 +34,13 @@ def graph_arrays(graph, factors, n_variables, scores, number_of):
     number = 0
     first_link = 0
     for factor in factors:
-        _check_lengths(factor, graph)
-        _add_factor(columns, factor, scores.add(factor), number_of)
-        _add_rows(columns, factor, number, first_link)
-        number, first_link = number + factor.count, first_link + factor.literals.size
+        # These properties are computed at each use.
+        literals = factor.literals
+        signs = factor.signs
+        _check_lengths(factor, graph, literals, signs)
+        _add_factor(columns, factor, literals, signs, scores.add(factor), number_of)
+        _add_rows(columns, factor, literals, signs, number, first_link)
+        number, first_link = number + factor.count, first_link + literals.size
     kinds = join(columns["factor_types"])
     links = join(columns["links"])
     link_ptr = _ptr(join(columns["lengths"]))
@@ -79,17 +82,16 @@ def graph_arrays(graph, factors, n_variables, scores, number_of):
     )
 
 
-def _add_factor(columns, factor, shapes, number_of):
+def _add_factor(columns, factor, literals, signs, shapes, number_of):
     """Add the entries of a factor, which stands for `count` pairs, structures or rules, all of one size."""
     n = factor.count
-    literals = factor.literals
     low, high = factor.bounds()
     dims, sizes, oracle = (), (0, 0, 0, 0), -1
     if factor.type in (STRUCTURE, TABLE):
         dims, sizes = factor.structure.layout(factor.kernel_shape, shapes)
         oracle = number_of(factor.structure)
     columns["links"].append(literals.indices)
-    columns["signs"].append(factor.signs)
+    columns["signs"].append(signs)
     columns["costs"].append(factor.coefficients)
     # Arrays of one entry cost more than lists, and graphs can have a hundred thousand factors.
     columns["dims"].append(dims if n == 1 else np.tile(np.array(dims, np.int64), n))
@@ -107,9 +109,9 @@ def _add_factor(columns, factor, shapes, number_of):
         columns[name].append([value] if n == 1 else np.full(n, value))
 
 
-def _add_rows(columns, factor, number, first_link):
+def _add_rows(columns, factor, literals, signs, number, first_link):
     """Add the inequalities of a factor whose number and first link are given, in terms of the variables."""
-    indices, signs = factor.literals.indices, factor.signs
+    indices = literals.indices
     for positions, coefs, bound, low, high in factor.rows():
         row_signs = signs[positions]
         columns["row_lengths"].append(len(positions))
@@ -132,14 +134,14 @@ def _owners(structures, links, link_ptr, n_variables):
     return owners
 
 
-def _check_lengths(factor, graph):
+def _check_lengths(factor, graph, literals, signs):
     """Raise ValueError unless the arrays of a factor have the lengths that kernels assume; users may edit them."""
-    n, size = factor.count, factor.literals.size
-    lengths = {"signs": np.size(factor.signs), "coefficients": np.size(factor.coefficients)}
+    n, size = factor.count, literals.size
+    lengths = {"signs": np.size(signs), "coefficients": np.size(factor.coefficients)}
     if factor.type == STRUCTURE:
         lengths["shape"] = n * prod(factor.shape)
     wrong = [f"{length} by its {name}" for name, length in lengths.items() if length != size]
-    if factor.literals._graph is not graph:
+    if literals._graph is not graph:
         wrong.append("of another graph")
     if wrong or (n and size % n):
         what = wrong[0] if wrong else f"{n} factors, which do not divide this number"

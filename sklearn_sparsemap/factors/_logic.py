@@ -300,10 +300,13 @@ class Pair(Factor):
     @property
     def literals(self) -> Variables:
         """The first and second literal of each pair, interleaved."""
+        first, second = self.first, self.second
+        shape = 2, first.size
+        # For small arrays this takes a quarter of the time of `np.stack`; there can be a graph for each sample.
         return Variables(
-            self.first._graph,
-            np.stack([self.first.indices, self.second.indices], axis=1).ravel(),
-            np.stack([self.first.negated, self.second.negated], axis=1).ravel(),
+            first._graph,
+            np.concatenate([first.indices, second.indices]).reshape(shape).T.ravel(),
+            np.concatenate([first.negated, second.negated]).reshape(shape).T.ravel(),
         )
 
     @property

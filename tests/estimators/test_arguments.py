@@ -6,6 +6,7 @@ arguments that have no effect there, with the reason. An argument that is in nei
 
 import inspect
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 import pytest
@@ -407,15 +408,16 @@ LASSO = {
     "l1_ratio": [0.5],
     "group_weights": ["uniform", [9.0, 1.0, 1.0]],
     "temperature": [0.5],
-    "tol": [1e-4],
+    "tol": [0.5],
     "max_iter": [2],
     "fit_intercept": [False],
     "class_weight": ["balanced", {"a": 5.0}],
     "debias": [True, 0.5],
     "warm_start": [True],
 }
-LASSO_BASE = {"structure": "chain", "groups": GROUPS, "alpha": 0.05, "tol": 1e-2}
-CV_BASE = {"groups": GROUPS, "n_alphas": 4, "cv": 3, "tol": 1e-2}
+# A few iterations show that an argument has an effect.
+LASSO_BASE = {"structure": "chain", "groups": GROUPS, "alpha": 0.05, "tol": 1e-2, "max_iter": 15}
+CV_BASE = {"groups": GROUPS, "n_alphas": 4, "cv": 3, "tol": 1e-2, "max_iter": 15}
 LASSO_CV = {name: values for name, values in LASSO.items() if name not in ("alpha", "tol", "warm_start")} | {
     "n_alphas": [3], "eps": [0.5], "alphas": [[0.1, 0.01]], "cv": [2], "rule": ["one_se"],
     "scoring": [lambda model, X, y: -model.n_nonzero_coefs_],
@@ -575,9 +577,9 @@ TIME = "a limit of time, which these samples do not reach"
 
 def structured_methods(kind, **options):
     """Return the table of the methods that all estimators of structures have."""
-    model = lambda: fitted(kind, **options)  # noqa: E731
+    model = cache(lambda: fitted(kind, **options))
     gibbs = {"loss": "crf", **({"debias": "crf"} if kind is GroupLassoPerceptron else {})}
-    crf = lambda: fitted(kind, **options, **gibbs)  # noqa: E731
+    crf = cache(lambda: fitted(kind, **options, **gibbs))
     one = {"random_state": 0}
     return {
         ("fit", "sample_weight"): lambda: trained_with(kind, "fit", sample_weight=WEIGHTS),
@@ -641,7 +643,8 @@ def label_methods():
     weights, none = np.arange(200.0), np.full(Y.shape, None)
     none[:, 0] = 1 - Y[:, 0]
     train = lambda method, **given: lambda: trained_with(kind, method, data, **given)  # noqa: E731
-    call = lambda method, **given: lambda: predicted_with(fitted(kind, data), method, data, **given)  # noqa: E731
+    model = cache(lambda: fitted(kind, data))
+    call = lambda method, **given: lambda: predicted_with(model(), method, data, **given)  # noqa: E731
     parts = [(X[:100], Y[:100]), (X[100:], Y[100:])]
     stream = lambda **given: kind(random_state=0).fit_partitions(parts, **given)  # noqa: E731
     names = ["w", "x", "y", "z"]
@@ -667,7 +670,7 @@ def label_methods():
 
 def decision_methods():
     kind, data, weights = DecisionFocusedRegressor, values_of_items, np.arange(40.0)
-    model = lambda: kind(Subset(2, 2), random_state=0).fit(*data())  # noqa: E731
+    model = cache(lambda: kind(Subset(2, 2), random_state=0).fit(*data()))
     X, V = data()
 
     def weigh(**given):
@@ -707,7 +710,7 @@ METHODS = {
         ("fit_partitions", "classes"): lambda: partitions_with(GroupLassoPerceptron, "classes", **BUDGET),
         ("fit_partitions", "validation"): "refused, because the number of epochs is fixed",
     },
-    StructuredGroupLasso: lambda: structured_methods(StructuredGroupLasso, alpha=0.02),
+    StructuredGroupLasso: lambda: structured_methods(StructuredGroupLasso, alpha=0.02, max_iter=15),
     MultilabelLPSparseMAP: label_methods,
     DecisionFocusedRegressor: decision_methods,
 }  # fmt: skip

@@ -278,7 +278,7 @@ class OnlineOptimizer:
         COMPARED_SCORES[type(store), self.dtype](store, self.counters, rows, averaged, current)
         additional, sums = (a[self.n_outputs : store.n_dense].astype(np.float64) for a in (store.values, store.sums))
         pairs = (averaged, additional - sums / self.clock), (current, additional)
-        return [task.n_wrong(scores.reshape(-1, self.n_outputs), own, self.n_jobs) for scores, own in pairs]
+        return task.n_wrong([(scores.reshape(-1, self.n_outputs), own) for scores, own in pairs], self.n_jobs)
 
     def _reset_clock(self, clock):
         """Divide the weights of all steps so far, so that they add up to 1."""

@@ -17,7 +17,7 @@ import numpy as np
 # still learn the change. Larger values forget them faster, and average fewer.
 GROWTH = 3.0
 # Fractions of the wealth that are staked on a sample. Large ones detect large changes soon, small ones small changes.
-_STAKES = np.array([0.9, 0.3])
+_STAKES = 0.9, 0.3
 # A change is detected if the mean wealth exceeds this number. Larger values detect later, and less often by chance.
 _LEAST_WEALTH = 100.0
 # Increase of the fraction of wrong parts that is no evidence. Larger values are robust to samples that differ.
@@ -81,18 +81,22 @@ class Recency:
         if surprised:
             state[_SEEN] = 0.0
             return True
+        # Numbers of Python, because arrays of one or two numbers cost more than the rest of the comparison.
+        seen, mean = state[[_SEEN, _MEAN]].tolist()
         for number in of_current.tolist():
-            state[_SEEN] += 1.0
-            state[_MEAN] += min(1.0, GROWTH / (state[_SEEN] + GROWTH - 1.0)) * (number - state[_MEAN])
+            seen += 1.0
+            mean += min(1.0, GROWTH / (seen + GROWTH - 1.0)) * (number - mean)
+        state[[_SEEN, _MEAN]] = seen, mean
         return False
 
     def _bet(self, place, gains):
-        wealth = self.state[place]
+        wealth = self.state[place].tolist()
         for gain in gains.tolist():
-            wealth[:] = np.maximum(wealth * (1.0 + gain * _STAKES), 1.0)
-            if wealth.mean() >= _LEAST_WEALTH:
-                wealth[:] = 1.0
+            wealth = [max(own * (1.0 + gain * stake), 1.0) for own, stake in zip(wealth, _STAKES, strict=True)]
+            if sum(wealth) >= _LEAST_WEALTH * len(wealth):
+                self.state[place] = 1.0
                 return True
+        self.state[place] = wealth
         return False
 
 

@@ -410,7 +410,8 @@ class HeldOutRounds:
             task.accuracy = booster.task.accuracy
             if task.loss == "perceptron":
                 # This loss is zero at zero scores, whatever is predicted.
-                total += float(task.weights @ task.n_wrong(own.copy(), booster.additional, self.n_jobs))
+                (n_wrong,) = task.n_wrong([(own.copy(), booster.additional)], self.n_jobs)
+                total += float(task.weights @ n_wrong)
             else:
                 total += task.loss_gradient(own.copy(), booster.additional, self.n_jobs)[0]
         return float(total / self._total)
