@@ -408,32 +408,33 @@ LASSO = {
     "l1_ratio": [0.5],
     "group_weights": ["uniform", [9.0, 1.0, 1.0]],
     "temperature": [0.5],
-    "tol": [0.5],
     "max_iter": [2],
     "fit_intercept": [False],
     "class_weight": ["balanced", {"a": 5.0}],
     "debias": [True, 0.5],
     "warm_start": [True],
 }
-# A few iterations show that an argument has an effect.
+# A few iterations show that an argument has an effect, except the tolerance, which has a test of its own.
+FEW_ITERATIONS = {**FIXED, "tol": "training ends before"}
 LASSO_BASE = {"structure": "chain", "groups": GROUPS, "alpha": 0.05, "tol": 1e-2, "max_iter": 15}
 CV_BASE = {"groups": GROUPS, "n_alphas": 4, "cv": 3, "tol": 1e-2, "max_iter": 15}
-LASSO_CV = {name: values for name, values in LASSO.items() if name not in ("alpha", "tol", "warm_start")} | {
+LASSO_CV = {name: values for name, values in LASSO.items() if name not in ("alpha", "warm_start")} | {
     "n_alphas": [3], "eps": [0.5], "alphas": [[0.1, 0.01]], "cv": [2], "rule": ["one_se"],
     "scoring": [lambda model, X, y: -model.n_nonzero_coefs_],
 }  # fmt: skip
 SETTINGS |= {
-    "group lasso": Setting(StructuredGroupLasso, LASSO_BASE, sequences, {}, {**FIXED, **COLD}, by_fit, LASSO),
+    "group lasso": Setting(StructuredGroupLasso, LASSO_BASE, sequences, {}, {**FEW_ITERATIONS, **COLD}, by_fit, LASSO),
     "group lasso, debiased": Setting(
-        StructuredGroupLasso, {**LASSO_BASE, "debias": True}, sequences, {"debias": [False, 0.5]}, {**FIXED, **COLD},
-        by_fit, LASSO,
+        StructuredGroupLasso, {**LASSO_BASE, "debias": True}, sequences, {"debias": [False, 0.5]},
+        {**FEW_ITERATIONS, **COLD}, by_fit, LASSO,
     ),
     "group lasso, cost, debiased": Setting(
         StructuredGroupLasso, {**LASSO_BASE, **MARGIN_COST, "debias": True}, sequences,
-        {"loss": ["margin_crf"], "cost": [None, OTHER_COST], "debias": [False, 0.5]}, {**FIXED, **COLD}, by_fit, LASSO,
+        {"loss": ["margin_crf"], "cost": [None, OTHER_COST], "debias": [False, 0.5]},
+        {**FEW_ITERATIONS, **COLD}, by_fit, LASSO,
     ),
     "group lasso, warm start": Setting(
-        StructuredGroupLasso, {**LASSO_BASE, "warm_start": True}, sequences, {"warm_start": [False]}, FIXED,
+        StructuredGroupLasso, {**LASSO_BASE, "warm_start": True}, sequences, {"warm_start": [False]}, FEW_ITERATIONS,
         by_two_fits, LASSO,
     ),
     "group lasso, cross-validation": Setting(
@@ -539,6 +540,17 @@ def test_each_argument_of_the_constructor_changes_the_model(name):
             if setting.train(clone(template).set_params(**changed), data) == base:
                 dropped.append((argument, value))
     assert dropped == []
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, setting in SETTINGS.items() if setting.same.get("tol") == FEW_ITERATIONS["tol"]]
+)
+def test_the_tolerance_of_the_lasso_changes_the_model(name):
+    setting = SETTINGS[name]
+    data = setting.data()
+    template = setting.estimator(**setting.base).set_params(alpha=0.1, max_iter=1000)
+    rough, fine = (setting.train(clone(template).set_params(tol=tol), data) for tol in (1e-2, 1e-4))
+    assert rough != fine
 
 
 def differ(first, second):

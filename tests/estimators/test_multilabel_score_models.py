@@ -275,7 +275,7 @@ def test_linear_scores_are_chosen_if_they_are_as_good():
 def test_the_choice_does_not_depend_on_the_seed(monkeypatch):
     found = []
     replace(monkeypatch, "estimators", "is_clear_gain", lambda gains, weights: found.append(gains.copy()))
-    X, Y = make("curved")
+    X, Y = make("curved", 80)
     for seed in (0, 1):
         MultilabelLPSparseMAP(random_state=seed).fit(X, Y)
     assert len(found) > 2

@@ -1,6 +1,7 @@
 """GroupLassoPerceptron: the estimator and its storage, against dense twins."""
 
 import pickle
+from copy import deepcopy
 from itertools import product
 
 import numpy as np
@@ -563,14 +564,17 @@ def test_debiasing_on_the_last_samples_keeps_what_the_stream_has_learned(params,
             model.partial_fit(X[start : start + 100], y[start : start + 100], classes=np.arange(n_classes))
         return model
 
-    plain = stream().finalize().score(X[3000:], y[3000:])
+    streamed = stream()
+    ended = deepcopy(streamed).finalize()
+    plain = ended.score(X[3000:], y[3000:])
     assert plain > 0.45
-    for model, last in product((stream(), stream().finalize()), (20, 100)):
+    for given, last in product((streamed, ended), (20, 100)):
+        model = deepcopy(given)
         n_steps = model.memory_steps_[-1]
         model.finalize(X[3000 - last : 3000], y[3000 - last : 3000])
         assert model.score(X[3000:], y[3000:]) > plain - 0.02
         assert (np.diff(model.memory_steps_) >= 0).all() and n_steps <= model.memory_steps_[-1] <= n_steps + 5 * last
-    assert stream().finalize(X[:3000], y[:3000]).score(X[3000:], y[3000:]) > plain - 0.01
+    assert streamed.finalize(X[:3000], y[:3000]).score(X[3000:], y[3000:]) > plain - 0.01
 
 
 def test_curves_are_bounded(monkeypatch):

@@ -77,6 +77,16 @@ def fitted(model, X, y, **options):
         return model.fit(X, y, **options)
 
 
+@cache
+def pickled_model(name, kind, loss):
+    return pickle.dumps(fitted(new_model(name, kind, loss), *data_of(kind)))
+
+
+def model_of(name, kind="chain", loss="sparsemap"):
+    """Return a fitted model, a copy of the one that other tests of these data get."""
+    return pickle.loads(pickled_model(name, kind, loss))
+
+
 def have_loss(kind, loss):
     return LOSSES[loss].argmax != "gibbs" or kind not in ("matching", "ranking", "rings")
 
@@ -86,16 +96,23 @@ def flat(found):
     return [str(np.asarray(own).tolist()) for own in found]
 
 
-# Learners ask their task for losses and gradients, and never which structure it has. So all pairs are tried for one
-# network and for trees, and for the other models all structures with one loss, and all losses with one structure.
-CELLS = [
-    (name, kind, loss)
-    for name, kind, loss in product(MODELS, STRUCTURES, LOSSES)
-    if name in ("network", "trees") or kind == "chain" or loss == "sparsemap"
-]
+def pytest_generate_tests(metafunc):
+    """Choose models, structures and losses that are tried together.
+
+    Learners ask their task for losses and gradients, and never which structure it has. So all pairs are tried for one
+    network, with --thorough also for trees, and for the other models all structures with one loss, and all losses with
+    one structure.
+    """
+    if metafunc.function is test_every_loss_learns_every_structure:
+        all_pairs = ("network", "trees") if metafunc.config.getoption("thorough") else ("network",)
+        cells = [
+            (name, kind, loss)
+            for name, kind, loss in product(MODELS, STRUCTURES, LOSSES)
+            if name in all_pairs or kind == "chain" or loss == "sparsemap"
+        ]
+        metafunc.parametrize(("name", "kind", "loss"), cells)
 
 
-@pytest.mark.parametrize(("name", "kind", "loss"), CELLS)
 def test_every_loss_learns_every_structure(name, kind, loss):
     X, y = data_of(kind)
     model = new_model(name, kind, loss)
@@ -107,7 +124,7 @@ def test_every_loss_learns_every_structure(name, kind, loss):
         with pytest.raises(ValueError, match=r"#P-complete|no way is known|factor graphs"):
             model.fit(X, y)
         return
-    fitted(model, X, y)
+    model = model_of(name, kind, loss)
     is_high = kind in ("labels", *KINDS) and loss != "perceptron" and MODELS[name][1] is _NETWORK
     least = 0.8 if is_high else 0.6
     if "fits lines" not in MODELS[name][1]:
@@ -125,7 +142,7 @@ def test_outputs_agree(name, kind):
     if kind == "ranking" and "rankings" not in MODELS[name][1]:
         return
     X, y = data_of(kind)
-    model = fitted(new_model(name, kind), X, y)
+    model = model_of(name, kind)
     X = X[:6]
     predicted = model.predict(X)
     best = model.predict_n_best(X, 2)
@@ -172,8 +189,8 @@ def allowed(y):
 
 @NAMES
 def test_additional_scores_can_be_assigned(name):
-    X, y = data_of("chain")
-    model = fitted(new_model(name), X, y)
+    X, _ = data_of("chain")
+    model = model_of(name)
     assert model.transitions_.shape == (3, 3)
     transitions = model.transitions_.copy()
     transitions[0, 1] = -np.inf
@@ -185,7 +202,7 @@ def test_additional_scores_can_be_assigned(name):
 @NAMES
 def test_gibbs_losses_have_probabilities(name):
     X, y = data_of("chain")
-    model = fitted(new_model(name, loss="crf"), X, y)
+    model = model_of(name, loss="crf")
     log_likelihood = model.log_likelihood(X, y)
     assert log_likelihood.shape == (len(X),) and (log_likelihood <= 0.0).all()
     assert_allclose([own.sum() for own in model.predict_proba(X)], [len(own) for own in y])
@@ -195,8 +212,7 @@ def test_gibbs_losses_have_probabilities(name):
 
 @NAMES
 def test_conformal_sets_contain_gold(name):
-    X, y = data_of("chain")
-    model = fitted(new_model(name, loss="crf"), X, y)
+    model = model_of(name, loss="crf")
     X_new, y_new = data_of("chain", 2)
     sets = ConformalStructures(model, 0.8).conformalize(*data_of("chain", 1))
     found = [any(np.array_equal(own, s) for s, *_ in many) for own, many in zip(y_new, sets.predict_set(X_new))]
@@ -243,7 +259,7 @@ def test_early_stopping(name):
 @NAMES
 def test_copies(name):
     X, y = data_of("chain")
-    model = fitted(new_model(name), X, y)
+    model = model_of(name)
     scores = np.concatenate(model.decision_function(X))
     assert not hasattr(clone(model), "classes_")
     with pytest.raises(NotFittedError):
@@ -266,15 +282,16 @@ def test_copies(name):
 @NAMES
 def test_results_do_not_depend_on_threads(name):
     X, y = data_of("chain")
-    results = [np.concatenate(fitted(new_model(name, n_jobs=n), X, y).decision_function(X)) for n in (None, 1, 2)]
-    assert_array_equal(results[0], results[1])
-    assert_array_equal(results[0], results[2])
+    usual = np.concatenate(model_of(name).decision_function(X))
+    for n_jobs in (1, 2):
+        model = fitted(new_model(name, n_jobs=n_jobs), X, y)
+        assert_array_equal(np.concatenate(model.decision_function(X)), usual)
 
 
 @NAMES
 def test_types_and_forms_of_features(name):
     X, y = data_of("chain")
-    dense = fitted(new_model(name), X, y)
+    dense = model_of(name)
     wide = fitted(new_model(name), [sparse.csr_array(x) for x in X], y)
     # Rounding errors differ, and grow in the course of training. A tree may choose another one of two equal splits.
     most = 1.0 if "fits lines" in MODELS[name][1] else 0.9
@@ -295,8 +312,8 @@ def test_types_and_forms_of_features(name):
 
 @NAMES
 def test_linear_attributes_name_another_way(name):
-    X, y = data_of("chain")
-    model = fitted(new_model(name), X, y)
+    X, _ = data_of("chain")
+    model = model_of(name)
     for attribute in ("coef_", "intercept_"):
         assert not hasattr(model, attribute)
         with pytest.raises(AttributeError, match=f"{attribute} is for score_model='linear'.*permutation_importance"):
@@ -546,15 +563,27 @@ def products(n_samples, seed=0):
     return X, [(x[:, 0] * x[:, 1] > 0).astype(int) for x in X]
 
 
+@cache
+def pickled_auto_model(loss):
+    model = StructuredSparseMAPClassifier("chain", loss, score_model="auto", random_state=0)
+    return pickle.dumps(fitted(model, *products(60)))
+
+
+def auto_model(loss="sparsemap"):
+    return pickle.loads(pickled_auto_model(loss))
+
+
 @pytest.mark.parametrize("loss", ["sparsemap", "crf", "perceptron"])
 def test_auto_chooses_a_score_model_that_is_better_than_linear_scores(loss):
     X, y = products(60)
-    model = StructuredSparseMAPClassifier("chain", loss, score_model="auto", random_state=0)
-    assert fitted(model, X, y).score(*products(60, 1)) > 0.8
+    model = auto_model(loss)
+    assert model.score(*products(60, 1)) > 0.8
     assert isinstance(model.chosen_score_model_, Network | Trees) and "coef_" not in dir(model)
     # The choice holds for what follows: files, pickles and another fit.
-    again = StructuredSparseMAPClassifier.from_arrays(model.to_arrays())
-    for found in (again, pickle.loads(pickle.dumps(model)), fitted(clone(model), X, y)):
+    copies = [StructuredSparseMAPClassifier.from_arrays(model.to_arrays()), pickle.loads(pickle.dumps(model))]
+    if loss == "sparsemap":
+        copies.append(fitted(clone(model), X, y))
+    for found in copies:
         assert_array_equal(np.concatenate(found.predict(X)), np.concatenate(model.predict(X)))
 
 
@@ -589,7 +618,7 @@ def test_streams_of_auto_are_linear():
     linear = StructuredSparseMAPClassifier("chain").partial_fit(X, y, classes=[0, 1])
     assert_array_equal(model.coef_, linear.coef_)
     # A choice of an earlier fit does not hold for a new stream.
-    model = fitted(StructuredSparseMAPClassifier("chain", score_model="auto", random_state=0), *products(60))
+    model = auto_model()
     assert model.chosen_score_model_ != "linear"
     assert fitted_partitions(model, [(X, y)]).chosen_score_model_ == "linear"
 
