@@ -161,7 +161,8 @@ def check_numbers(values, name, named=False):
     Raises
     ------
     ValueError
-        If they are not real numbers, or have names. (NumPy would drop the imaginary parts of complex numbers.)
+        If they are not real numbers, or have names. (NumPy would drop the imaginary parts of complex numbers, and the
+        units of times.)
     """
     if not named and hasattr(values, "to_numpy"):
         refuse_names(values, name)
@@ -177,6 +178,8 @@ def check_numbers(values, name, named=False):
     except (TypeError, ValueError) as error:
         refuse_iterator(values, name)
         raise error_at(name, f" must be an array of numbers: {error}") from error
+    if array.dtype.kind in "mM":
+        raise error_at(name, f" must be an array of numbers; got {array.dtype}, times")
     if array.dtype.kind == "c":
         raise error_at(name, "Complex data not supported: ", " is complex; pass the real part, or the modulus")
     try:
@@ -527,28 +530,41 @@ def check_not_ignored(labels, lengths, name="y"):
     )
 
 
-def check_same_length(X, y):
-    """Raise ValueError unless X and y have the same number of samples, or if y is a table, which is read by columns."""
+def check_same_length(X, y, names=("X", "y"), each="structure"):
+    """Raise ValueError unless X and y have the same number of samples, or if y is a table, which is read by columns.
+
+    Parameters
+    ----------
+    X, y : sequences
+    names : (str, str), default=("X", "y")
+        The arguments, for messages.
+    each : str, default="structure"
+        The entries of y, for messages.
+    """
+    first, name = names
     if not isinstance(y, Sized) or isinstance(y, dict):
-        remedy = "; write [{name: y[name][i] for name in y} for i in range(len(X))]" if isinstance(y, dict) else ""
-        remedy = "; write list(y)" if isinstance(y, Iterator) else remedy
+        remedy = ""
+        if isinstance(y, dict):
+            remedy = f"; write [{{name: {name}[name][i] for name in {name}}} for i in range(len({first}))]"
+        remedy = f"; write list({name})" if isinstance(y, Iterator) else remedy
         raise ValueError(
-            f"y must be a sequence with one structure a sample, such as a list; got {type(y).__name__}{remedy}"
+            f"{name} must be a sequence with one {each} a sample, such as a list; got {type(y).__name__}{remedy}"
         )
     if hasattr(y, "columns"):
         raise ValueError(
-            f"y is a table, of shape {y.shape}, but must be a sequence with one structure a sample; if these are its "
-            "rows, pass y.to_numpy()"
+            f"{name} is a table, of shape {y.shape}, but must be a sequence with one {each} a sample; if these are its "
+            f"rows, pass {name}.to_numpy()"
         )
     if isinstance(y, MaskedArray):
-        check_not_masked(y, "y")
+        check_not_masked(y, name)
     for i, own in enumerate(y):
         for array in own.values() if isinstance(own, dict) else (own,):
             if isinstance(array, MaskedArray):
-                check_not_masked(array, Place("y", i))
+                check_not_masked(array, Place(name, i))
     if len(X) != len(y):
         raise ValueError(
-            f"X and y have inconsistent numbers of samples: {len(X)} and {len(y)}; y needs one structure a sample"
+            f"{first} and {name} have inconsistent numbers of samples: {len(X)} and {len(y)}; {name} needs one {each} a "
+            "sample"
         )
 
 
