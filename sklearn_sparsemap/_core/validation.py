@@ -563,8 +563,8 @@ def check_same_length(X, y, names=("X", "y"), each="structure"):
                 check_not_masked(array, Place(name, i))
     if len(X) != len(y):
         raise ValueError(
-            f"{first} and {name} have inconsistent numbers of samples: {len(X)} and {len(y)}; {name} needs one {each} a "
-            "sample"
+            f"{first} and {name} have inconsistent numbers of samples: {len(X)} and {len(y)}; "
+            f"{name} needs one {each} a sample"
         )
 
 

@@ -256,9 +256,10 @@ class WeightedSum:
             raise ValueError(f"the weights of a sum must be finite; got {weights.tolist()}")
         weights = weights.ravel()
         nonzero = np.abs(weights[weights != 0.0])
-        if nonzero.size and not (1.0 / LARGEST_SCORE <= nonzero.min() and nonzero.max() <= LARGEST_SCORE):
+        least = 1.0 / LARGEST_SCORE
+        if nonzero.size and (nonzero.min() < least or nonzero.max() > LARGEST_SCORE):
             raise ValueError(
-                f"the weights of a sum must be 0, or between {1.0 / LARGEST_SCORE:g} and {LARGEST_SCORE:g} in size; got "
+                f"the weights of a sum must be 0, or between {least:g} and {LARGEST_SCORE:g} in size; got "
                 f"{nonzero.min():g} to {nonzero.max():g}. Multiply weights and bound by a number"
             )
         is_whole = (weights == np.rint(weights)).all()

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from .._core.annotations import AdditionalScores
     from ..structures import Structure
 
-# The gradient is minus the slope at t = 1 of the marginals of ``t * scores``, by the central difference of fourth order:
-# steps and weights, in units of `_STEP`. The probabilities are powers of those at t = 1, so the size of the scores does
-# not matter, and a step is small if it is small compared with the inverse of their logarithms. These are as large as the
-# entropy, or `_LEAST_LOG`; smaller probabilities are rounding.
+# The gradient is minus the slope at t = 1 of the marginals of ``t * scores``, by the central difference of fourth
+# order: places and weights. The probabilities are powers of those at t = 1, so the size of the scores does not matter:
+# a step is small if it is small compared with the inverse of the logarithm of a probability. Probabilities below
+# ``exp(-_LEAST_LOG - entropy)`` are rounding errors.
 _STENCIL = ((-2, 1.0 / 12.0), (-1, -8.0 / 12.0), (1, 8.0 / 12.0), (2, -1.0 / 12.0))
-_STEP = 2.0**-8
+_STEP = 2.0**-8  # step, times the largest logarithm; the error of the difference is about _STEP^4 / 30
 _LEAST_LOG = 40.0
 
 

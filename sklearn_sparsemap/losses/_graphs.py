@@ -61,7 +61,7 @@ def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jo
     if unknown:
         raise TypeError(f"pass the additional scores of a graph by factor: additional={{{unknown[0]!r}: ...}}")
     problems, many = as_graph_problems(graph, scores, additional.get("additional"))
-    check_quotient(temperature, problems.scores, problems.additional)
+    check_quotient(temperature, problems.scores[problems.scores > 0.5 * FORBIDDEN], problems.additional)
     layout = problems.layout
     golds = gold if many else [gold]
     if not isinstance(golds, Sized) or len(golds) != len(problems.scores):

@@ -269,6 +269,10 @@ def test_it_is_a_value():
         (lambda: Hyperpath([1], [[0]]), r"tails must be ints of shape \(1, 2\)"),
         (lambda: Hyperpath([1], [[0, 0.5]]), "tails must be ints"),
         (lambda: Hyperpath([1, -1], [[0, -1], [0, -1]]), r"heads\[1\] is negative"),
+        (lambda: Hyperpath(np.array([2**63 + 2], np.uint64), [[0, -1]]), "heads has the node 9223372036854775810"),
+        (lambda: Hyperpath(np.ma.masked_equal([1, 2], 2), [[0, -1], [1, -1]]), "heads is a masked array"),
+        (lambda: BRACKETS.heads.__setitem__(0, 1), "read-only"),
+        (lambda: BRACKETS.tails.__setitem__(0, 1), "read-only"),
         (lambda: Hyperpath([1], [[0, -2]]), r"tails\[0, 1\] is -2; a tail is a node, or -1 for none"),
         (
             lambda: Hyperpath([1], [[2, -1]]),
