@@ -193,9 +193,6 @@ class ExpectedCost:
         self.structure = structure
         self.temperature = float(temperature)
         self.cost = cost
-        if not isinstance(structure, FactorGraph):
-            check_structure(structure)
-        check_loss(structure, "expected_cost", cost)
         self._loss_gradient = _loss_of(structure, "expected_cost", self.temperature, cost, 0.0)
 
     def loss_gradient(
