@@ -4,8 +4,6 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 
 COLLECT = """

@@ -93,7 +93,7 @@ PLACES = {
 
 @pytest.mark.parametrize("transform", [*TRANSFORMS, "dual_level"])
 def test_the_table_of_transforms_is_true(transform, request):
-    # All structures are one operation, which takes long to compile: each transform is compiled for one of them, in turn.
+    # All structures are one operation, which takes long to compile: each transform is compiled for one, in turn.
     structures = [name for name in LAYERS if name != "FactorGraph"]
     turn = structures[[*TRANSFORMS, "dual_level"].index(transform) % len(structures)]
     compiled_ones = LAYERS if request.config.getoption("thorough") else [turn, "FactorGraph"]
@@ -182,8 +182,14 @@ def _rows(shape):
     return graph
 
 
-@pytest.mark.parametrize("dynamic", [None, True])
-@pytest.mark.parametrize("name", SHAPED)
+def pytest_generate_tests(metafunc):
+    """Compile for any size at once (True) two layers, or all with --thorough; the others from the second size on."""
+    if "dynamic" in metafunc.fixturenames:
+        at_once = SHAPED if metafunc.config.getoption("thorough") else ("steps", "graph")
+        cases = [*((name, None) for name in SHAPED), *((name, True) for name in at_once)]
+        metafunc.parametrize(("name", "dynamic"), cases)
+
+
 def test_compiled_layers_take_other_sizes(name, dynamic):
     what, shapes, transitions = SHAPED[name]
     is_graph = name in ("graph", "function")
