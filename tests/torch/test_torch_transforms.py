@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from transform_cases import LAYERS, TRANSFORMS, WEIGHTS, expected, links, table
+from transform_cases import LAYERS, TRANSFORMS, WEIGHTS, compiled_layers, expected, links, table
 
 from sklearn_sparsemap.factors import FactorGraph, Xor
 from sklearn_sparsemap.structures import LinearChain, Matching, SequenceBudget, Simplex, Subset
@@ -93,16 +93,13 @@ PLACES = {
 
 @pytest.mark.parametrize("transform", [*TRANSFORMS, "dual_level"])
 def test_the_table_of_transforms_is_true(transform, request):
-    # All structures are one operation, which takes long to compile: each transform is compiled for one, in turn.
-    structures = [name for name in LAYERS if name != "FactorGraph"]
-    turn = structures[[*TRANSFORMS, "dual_level"].index(transform) % len(structures)]
-    compiled_ones = LAYERS if request.config.getoption("thorough") else [turn, "FactorGraph"]
+    with_compiler = compiled_layers(transform, request.config)
     found = {place: set() for place in PLACES}
     for name, (_, _, scores) in LAYERS.items():
         wanted, scores = expected(name)["jvp" if transform == "dual_level" else transform], torch.tensor(scores)
         own = transforms_of(torch.tensor(WEIGHTS[name]))[transform]
         for place, of in PLACES.items():
-            if place != "eager" and name not in compiled_ones:
+            if place != "eager" and name not in with_compiler:
                 continue
             torch._dynamo.reset()
             found[place].add(cell(of(own, layer_of(name)), scores, wanted))
