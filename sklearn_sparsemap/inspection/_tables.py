@@ -74,7 +74,10 @@ def feature_table(
     labels = _labels_of(last, coef.shape[0])
     rows = []
     for k, label in enumerate(labels):
-        if sparse.issparse(coef):
+        if sparse.issparse(coef) and n is None:
+            places = np.arange(coef.shape[1])
+            weights = coef[[k]].toarray()[0]
+        elif sparse.issparse(coef):
             places, weights = (a[coef.indptr[k] : coef.indptr[k + 1]] for a in (coef.indices, coef.data))
         else:
             places = np.arange(coef.shape[1])
