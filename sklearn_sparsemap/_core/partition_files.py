@@ -91,7 +91,7 @@ def _packed_targets(y):
     if isinstance(y, RaggedArray):
         flat, ends = y.values, y.indptr
     elif not hasattr(y, "ndim") or y.dtype.hasobject:
-        y = [each.tolist() if hasattr(each, "tolist") else each for each in y]
+        flat = y = [each.tolist() if hasattr(each, "tolist") else each for each in y]
         if y and isinstance(y[0], list | tuple):
             flat = list(chain.from_iterable(y))
             ends = np.cumsum([0, *map(len, y)])

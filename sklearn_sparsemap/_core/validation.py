@@ -563,7 +563,7 @@ def check_not_ignored(labels, lengths, name="y"):
 
 def check_same_length(X, y):
     """Raise ValueError unless X and y have the same number of samples, or if y is a table, which is read by columns."""
-    if not isinstance(y, Sized) or isinstance(y, dict):
+    if not isinstance(y, Sized) or isinstance(y, dict) or sparse.issparse(y):
         remedy = "; write [{name: y[name][i] for name in y} for i in range(len(X))]" if isinstance(y, dict) else ""
         remedy = "; write list(y)" if isinstance(y, Iterator) else remedy
         raise ValueError(

@@ -39,7 +39,8 @@ def feature_table(
         ``x0``, ``x1``, ...
     n : int, default=10
         Maximum number of features for each label, and of features against it: those with the largest positive and the
-        largest negative weights. None lists all features, including those with weight zero.
+        largest negative weights. None lists all features, including those with weight zero, except
+        if `coef_` is sparse.
     output : {"array", "pandas"}, default="array"
 
     Returns
@@ -74,10 +75,7 @@ def feature_table(
     labels = _labels_of(last, coef.shape[0])
     rows = []
     for k, label in enumerate(labels):
-        if sparse.issparse(coef) and n is None:
-            places = np.arange(coef.shape[1])
-            weights = coef[[k]].toarray()[0]
-        elif sparse.issparse(coef):
+        if sparse.issparse(coef):
             places, weights = (a[coef.indptr[k] : coef.indptr[k + 1]] for a in (coef.indices, coef.data))
         else:
             places = np.arange(coef.shape[1])

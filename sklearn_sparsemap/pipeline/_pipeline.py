@@ -107,7 +107,8 @@ class StructuredPipeline(ArraysMixin, DocLinkMixin, PickleMixin, Pipeline):
     Notes
     -----
     For `partial_fit`, each step before the last must need no fit (vectorizers with `n_features`), be fitted already, or
-    have a `partial_fit` of its own. A step in a `FrozenEstimator` learns nothing. In a `GridSearchCV`, ``search.best_estimator_`` is such a pipeline.
+    have a `partial_fit` of its own. A step in a `FrozenEstimator` learns nothing. In a `GridSearchCV`,
+    ``search.best_estimator_`` is such a pipeline.
 
     Examples
     --------

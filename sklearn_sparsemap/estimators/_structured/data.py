@@ -396,8 +396,8 @@ def check_target(y, remedy):
     Raises
     ------
     ValueError
-        If a label is missing (NumPy writes NaN among str as "nan"), or is a set or a sequence of labels, or if only some
-        labels are text (NumPy writes 1 among str as "1").
+        If a label is missing (NumPy writes NaN among str as "nan"), or is a set or a sequence of labels. Also if only
+        some labels are text (NumPy writes 1 among str as "1").
     """
     if isinstance(y, Iterator):
         raise error_of_iterator(y, "y")
@@ -420,8 +420,7 @@ def check_target(y, remedy):
     others = [kind.__name__ for kind in kinds if not issubclass(kind, str)]
     if others and len(others) < len(kinds):
         raise ValueError(
-            f"y has labels of type str and of type {others[0]}, which NumPy would convert to text; write all as str, or "
-            "as numbers"
+            f"y has labels of type str and of type {others[0]}, which NumPy would convert to text; write all as str"
         )
 
 
