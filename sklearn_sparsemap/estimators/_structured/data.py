@@ -91,10 +91,6 @@ def check_flat(estimator, X, y=None, *, reset):
     else:
         check_target(y, SEVERAL_LABELS)
         y = plain_list(y) if isinstance(y, list | tuple) and len(y) and hasattr(y[0], "as_py") else y
-        may_hold_none = isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype == object)
-        unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
-        if unlabelled:
-            raise SampleError("y", unlabelled[0], " is None; leave out samples without a label")
         values, y = validate_data(estimator, X, keep_text(y), **_CHECKS, reset=reset, multi_output=False)
         check_classification_targets(y)
     dtype = (estimator._dtype if reset else estimator._learned.model.dtype) or values.dtype
@@ -396,8 +392,8 @@ def check_target(y, remedy):
     Raises
     ------
     ValueError
-        If a label is missing (NumPy writes NaN among str as "nan"), or is a set or a sequence of labels. Also if only
-        some labels are text (NumPy writes 1 among str as "1").
+        If a label is None or missing (NumPy writes NaN among str as "nan"), or is a set or a sequence of labels. Also
+        if only some labels are text (NumPy writes 1 among str as "1").
     """
     if isinstance(y, Iterator):
         raise error_of_iterator(y, "y")
@@ -407,7 +403,9 @@ def check_target(y, remedy):
         return
     if isinstance(y, np.ndarray) and y.dtype != object:
         return
-    labels = y.tolist() if hasattr(y, "tolist") else list(y)
+    labels = plain_list(y)
+    if None in labels:
+        raise SampleError("y", labels.index(None), " is None; leave out samples without a label")
     several = [i for i, label in enumerate(labels) if isinstance(label, set | frozenset)]
     if not several and not _is_rectangular(labels):
         several = [i for i, label in enumerate(labels) if isinstance(label, list | tuple | np.ndarray)]
@@ -416,7 +414,7 @@ def check_target(y, remedy):
         raise SampleError("y", i, f" is {quoted(labels[i])}, a legacy multi-label representation; {remedy}")
     with suppress(TypeError):
         check_no_missing(labels)
-    kinds = dict.fromkeys(type(label) for label in labels if label is not None)
+    kinds = dict.fromkeys(map(type, labels))
     others = [kind.__name__ for kind in kinds if not issubclass(kind, str)]
     if others and len(others) < len(kinds):
         raise ValueError(
