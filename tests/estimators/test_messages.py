@@ -172,6 +172,12 @@ MISREAD = {
     "y has labels of type str and of type float": lambda tagger: StructuredSparseMAPClassifier().fit(
         np.eye(2), np.array(["a", 0.5], object)
     ),
+    r"y\[1\] is None; leave out samples without a label": lambda tagger: StructuredSparseMAPClassifier().fit(
+        np.eye(3), pytest.importorskip("pandas").Series(["a", None, "b"], dtype=object)
+    ),
+    r"y\[2\] is None; leave out samples without a label": lambda tagger: MultilabelLPSparseMAP().fit(
+        np.eye(3), ["a", "b", None]
+    ),
     "against has 4 labels, but x has 5 steps": lambda tagger: explain(tagger, X[0], against=Y[1]),
     "y must be a sequence with one structure a sample": lambda tagger: tagger.score(X, sparse.eye_array(4)),
     "y_true is a sparse matrix": lambda tagger: flat_accuracy_score(sparse.eye_array(4), Y),

@@ -373,7 +373,12 @@ def test_sentences_from_frame():
     assert [len(t) for t in tables] == [2, 1, 1] and tables[0].columns.tolist() == ["word", "label"]
     with pytest.raises(ValueError, match="the sentence 's' continues in row 3"):
         sentences_from_frame(frame)
+    assert sentences_from_frame(frame[["word", "sentence"]].iloc[:3], fields="word")[0] == [
+        {"word": "a"},
+        {"word": "b"},
+    ]
     for bad, message in (
+        (frame[["sentence", "word", "word"]], "the frame has two columns 'word'; rename one"),
         (frame.assign(sentence=[None, "s", "t", "u"]), "the first row has no 'sentence'"),
         (frame.iloc[:0], "has no rows"),
         (frame.drop(columns="sentence"), "no column 'sentence'; it has 'doc', 'word', 'label'; .* by sentence="),
