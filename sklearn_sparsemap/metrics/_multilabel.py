@@ -1,6 +1,6 @@
 """Metrics of label sets.
 
-Used by `_rankings.py`.
+Used by `_parts.py` and `_rankings.py`.
 """
 
 from __future__ import annotations

@@ -178,6 +178,10 @@ MISREAD = {
     r"y\[2\] is None; leave out samples without a label": lambda tagger: MultilabelLPSparseMAP().fit(
         np.eye(3), ["a", "b", None]
     ),
+    "classes has None, which is an unknown label": lambda tagger: StructuredSparseMAPClassifier("chain").partial_fit(
+        X, Y, classes=["a", "b", None]
+    ),
+    "a label has no name": lambda tagger: MultilabelLPSparseMAP().fit(np.eye(3), np.eye(3), classes=["a", "b", None]),
     "against has 4 labels, but x has 5 steps": lambda tagger: explain(tagger, X[0], against=Y[1]),
     "y must be a sequence with one structure a sample": lambda tagger: tagger.score(X, sparse.eye_array(4)),
     "y_true is a sparse matrix": lambda tagger: flat_accuracy_score(sparse.eye_array(4), Y),

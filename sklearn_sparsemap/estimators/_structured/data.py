@@ -296,6 +296,8 @@ def _check_classes(classes):
     classes = sorted_set(classes) if isinstance(classes, set | frozenset) else list(classes)
     if classes and hasattr(classes[0], "as_py"):
         classes = plain_list(classes)
+    if any(label is None for label in classes):
+        raise ValueError("classes has None, which is an unknown label; leave it out")
     try:
         check_no_missing(classes, "classes")
         return sorted_labels(classes)
