@@ -406,8 +406,9 @@ def check_target(y, remedy):
     if isinstance(y, np.ndarray) and y.dtype != object:
         return
     labels = plain_list(y)
-    if None in labels:
-        raise SampleError("y", labels.index(None), " is None; leave out samples without a label")
+    unlabelled = next((i for i, label in enumerate(labels) if label is None), None)
+    if unlabelled is not None:
+        raise SampleError("y", unlabelled, " is None; leave out samples without a label")
     several = [i for i, label in enumerate(labels) if isinstance(label, set | frozenset)]
     if not several and not _is_rectangular(labels):
         several = [i for i, label in enumerate(labels) if isinstance(label, list | tuple | np.ndarray)]
