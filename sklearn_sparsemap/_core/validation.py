@@ -7,6 +7,7 @@ Most rooms use this file.
 
 import numbers
 from collections.abc import Iterator, Sized
+from functools import partial
 
 import numpy as np
 from numpy.ma import MaskedArray
@@ -16,11 +17,12 @@ from sklearn.utils._param_validation import (
     InvalidParameterError,
     validate_parameter_constraints,
 )
+from sklearn.utils.validation import _check_feature_names
 
 from .errors import Place, SampleError, error_at
 from .indices import check_not_masked, check_sparse
 from .ragged import RaggedArray
-from .tables import refuse_iterator, refuse_names
+from .tables import check_equal_columns, error_of_iterator, refuse_iterator, refuse_names
 
 LARGEST_SCORE = 1e100  # largest absolute score or feature, so that squares and sums do not overflow
 # Largest feature, by the type of the weights: training keeps sums of squared features in that type.
@@ -239,7 +241,7 @@ def are_scores(array, size=None):
 def check_matrix(X, name="X"):
     """Check X if it is a sparse matrix, a RaggedArray or a masked array, before any other code reads it."""
     if isinstance(X, Iterator):
-        refuse_iterator(X, name)
+        raise error_of_iterator(X, name)
     if isinstance(X, MaskedArray):
         check_not_masked(X, name)
     if isinstance(X, RaggedArray):
@@ -311,6 +313,36 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64, allow_empty=Fa
     return X if values is X.values else RaggedArray(values, X.indptr, X.groups, X.shapes, X.group_names)
 
 
+def check_names_of_features(estimator, X, *, reset):
+    """Store the names of the features of structured samples, or check them as scikit-learn does for flat data.
+
+    Samples have names if they are data frames with equal columns.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With `reset`, it gets `feature_names_in_` if the samples have names.
+    X : sequence of samples
+        In the user's form.
+    reset : bool
+        Whether to store the names, in a fit, or to check them.
+
+    Raises
+    ------
+    ValueError
+        If columns differ between samples, or from those of the fit.
+    """
+    if isinstance(X, np.ndarray):
+        X = X.ravel() if X.dtype == object else ()
+    is_sequence = isinstance(X, Sized) and not isinstance(X, RaggedArray) and not sparse.issparse(X)
+    first = next(iter(X), None) if is_sequence else None
+    if not hasattr(first, "columns"):
+        if reset and hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+        return
+    _check_feature_names(estimator, first, reset=reset)
+
+
 def _join_samples(X, n_features, dtype, allow_empty):
     """Return a sequence of samples as a RaggedArray; see `check_samples`."""
     empty = are_empty(X) if allow_empty else np.zeros(len(X), bool)
@@ -319,6 +351,8 @@ def _join_samples(X, n_features, dtype, allow_empty):
         first = np.zeros((0, n_features)) if empty.all() else X[int(np.argmin(empty))]
         none = first[:0] if hasattr(first, "shape") else np.asarray(first)[:0]
         X = [none if without_rows else x for x, without_rows in zip(X, empty.tolist())]
+    if hasattr(X[0], "columns"):
+        check_equal_columns(X, partial(Place, "X"))
     samples = [_check_sample(x, i) for i, x in enumerate(X)]
     widths = np.array([x.shape[1] for x in samples])
     if n_features is not None:
@@ -542,7 +576,7 @@ def check_same_length(X, y, names=("X", "y"), each="structure"):
         The entries of y, for messages.
     """
     first, name = names
-    if not isinstance(y, Sized) or isinstance(y, dict):
+    if not isinstance(y, Sized) or isinstance(y, dict) or sparse.issparse(y):
         remedy = ""
         if isinstance(y, dict):
             remedy = f"; write [{{name: {name}[name][i] for name in {name}}} for i in range(len({first}))]"
