@@ -568,8 +568,7 @@ def test_debiasing_on_the_last_samples_keeps_what_the_stream_has_learned(params,
     ended = deepcopy(streamed).finalize()
     plain = ended.score(X[3000:], y[3000:])
     assert plain > 0.45
-    for given, last in product((streamed, ended), (20, 100)):
-        model = deepcopy(given)
+    for model, last in product((deepcopy(streamed), ended), (20, 100)):
         n_steps = model.memory_steps_[-1]
         model.finalize(X[3000 - last : 3000], y[3000 - last : 3000])
         assert model.score(X[3000:], y[3000:]) > plain - 0.02
