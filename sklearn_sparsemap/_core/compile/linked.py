@@ -21,7 +21,7 @@ from .by_type import by_type as _by_type
 from .cache import PackageCache
 from .handles import CODE, FirstClass, Handle
 from .handles import AddressTable as FunctionTable
-from .references import switch_off_counts
+from .lean import write_lean_code
 
 __all__ = ["FirstClass", "FunctionTable", "by_address", "by_type", "compile_entry", "compile_kernel", "handle_of"]
 
@@ -64,21 +64,33 @@ class _Flags(Flags):
 
     __slots__ = ()
     _DEFAULTS = {name: option.default for name, option in Flags.options.items()}
+    _HASH = hash(Flags())
 
     def values(self):
         """Return all values as a dict."""
         return self._DEFAULTS | self._values
 
+    def __hash__(self):
+        return self._HASH  # of the names alone, as in Numba
+
+    def __eq__(self, other):
+        # Most are compared with equal ones.
+        return self is other or self._values == other._values or super().__eq__(other)
+
 
 class _ArgumentCompiler(Compiler):
     """Numba's compiler for ``njit``, with fewer reference counts, and without a wrapper that handles do not need."""
 
-    def define_pipelines(self):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        # Before the base class copies them.
         self.state.flags.__class__ = _Flags
+
+    def define_pipelines(self):
         self.state.flags.no_cfunc_wrapper |= CODE == "llvm_func_name"
         pipelines = super().define_pipelines()
         # The same compiler gets the blocks of `numba.objmode`, which Python runs.
-        return pipelines if self.state.flags.force_pyobject else list(map(switch_off_counts, pipelines))
+        return pipelines if self.state.flags.force_pyobject else list(map(write_lean_code, pipelines))
 
 
 class _EntryCompiler(_ArgumentCompiler):
