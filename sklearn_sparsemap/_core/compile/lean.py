@@ -53,7 +53,6 @@ class _Context(CPUContext):
             return super().get_function(fn, sig, _firstcall)
         return lambda builder, args, loc=None: make(self, builder, sig, args)
 
-
     def get_getattr(self, typ, attr):
         """Return the function that writes the code of an attribute."""
         return _shape if attr == "shape" and isinstance(typ, types.Array) else super().get_getattr(typ, attr)

@@ -16,6 +16,7 @@ from numba.core.imputils import lower_constant
 from numba.core.registry import CPUDispatcher
 from numba.extending import models, register_model
 
+from . import without_timers
 from .addresses import by_address
 from .by_type import by_type as _by_type
 from .cache import PackageCache
@@ -144,7 +145,8 @@ def compile_entry(function, signature, is_argument, options):
     dispatcher = njit(**options, pipeline_class=_ArgumentCompiler if is_argument else _EntryCompiler)(function)
     # As `cache=True` does, with the cache of this package.
     dispatcher._cache = PackageCache(function, signature, {**options, "is_argument": is_argument})
-    dispatcher.compile(signature)
+    with without_timers():
+        dispatcher.compile(signature)
     dispatcher.disable_compile()
     _set_environments(dispatcher)
     return dispatcher

@@ -47,4 +47,3 @@ def _is_borrowed(value, types_of):
         return False
     makes_copy = value.op == "getitem" and isinstance(operands[-1], types.Array)
     return not makes_copy and all(isinstance(kind, _Plain) for kind in operands)
-
