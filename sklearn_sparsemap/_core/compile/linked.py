@@ -74,10 +74,6 @@ class _Flags(Flags):
     def __hash__(self):
         return self._HASH  # of the names alone, as in Numba
 
-    def __eq__(self, other):
-        # Most are compared with equal ones.
-        return self is other or self._values == other._values or super().__eq__(other)
-
 
 class _ArgumentCompiler(Compiler):
     """Numba's compiler for ``njit``, with fewer reference counts, and without a wrapper that handles do not need."""
