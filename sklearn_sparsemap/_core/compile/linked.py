@@ -76,7 +76,7 @@ class _Flags(Flags):
 
 
 class _ArgumentCompiler(Compiler):
-    """Numba's compiler for ``njit``, with fewer reference counts, and without a wrapper that handles do not need."""
+    """Numba's compiler for ``njit``, with shorter code (lean.py), and without a wrapper that handles do not need."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
