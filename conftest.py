@@ -32,4 +32,4 @@ def pytest_ignore_collect(collection_path):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--thorough", action="store_true", help="ten times as many draws in random sweeps")
+    parser.addoption("--thorough", action="store_true", help="ten times as many random draws, all cells of matrices")

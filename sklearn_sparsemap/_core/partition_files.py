@@ -16,6 +16,7 @@ from scipy import sparse
 from .annotations import Any, PathLike
 from .files import replacing
 from .ragged import RaggedArray
+from .tables import are_default, column_names
 from .validation import check_matrix, name_array
 
 _FORMAT = "sklearn_sparsemap partition 1"
@@ -58,6 +59,14 @@ def save_partition(path: str | PathLike[str], X: Any, y: Any) -> None:
     """
     check_matrix(X)
     check_matrix(y, "y")
+    names = column_names(y)
+    if names is not None and not are_default(names):
+        raise ValueError(
+            "y is a table, and files hold no names of its columns; pass y.to_numpy(), and the names as the argument "
+            "classes of fit_partitions"
+        )
+    X = X.to_numpy() if hasattr(X, "to_numpy") else X
+    y = y.to_numpy() if hasattr(y, "to_numpy") else y
     if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype.hasobject):
         X = RaggedArray.from_list(X)
     n_samples = X.shape[0]
@@ -82,7 +91,7 @@ def _packed_targets(y):
     if isinstance(y, RaggedArray):
         flat, ends = y.values, y.indptr
     elif not hasattr(y, "ndim") or y.dtype.hasobject:
-        y = [each.tolist() if hasattr(each, "tolist") else each for each in y]
+        flat = y = [each.tolist() if hasattr(each, "tolist") else each for each in y]
         if y and isinstance(y[0], list | tuple):
             flat = list(chain.from_iterable(y))
             ends = np.cumsum([0, *map(len, y)])
@@ -166,7 +175,10 @@ def _read(arrays):
 def _packed(name, values):
     """Return the arrays of an array or a matrix, by name."""
     if not sparse.issparse(values):
-        return {name: np.asarray(values)}
+        values = np.asarray(values)
+        if values.dtype.hasobject:
+            raise ValueError(f"{name} holds objects, and files hold numbers only; turn them into numbers first")
+        return {name: values}
     values = values.tocsr()
     parts = {"data": values.data, "indices": values.indices, "indptr": values.indptr, "shape": values.shape}
     return {f"{name}.{part}": np.asarray(array) for part, array in parts.items()}

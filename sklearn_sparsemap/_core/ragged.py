@@ -6,6 +6,8 @@ Used by `_training`, `distributed`, `estimators`, `features`, `inference`, `metr
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from scipy import sparse
 
@@ -13,6 +15,7 @@ from .annotations import Any, ArrayLike, DTypeLike, Iterable, Iterator, NDArray,
 from .errors import error_at
 from .html import N_ROWS, as_html, table
 from .indices import can_pick, check_each, check_not_masked, check_sparse, ends_fit, row_namer, sample_in
+from .tables import check_equal_columns
 
 
 class RaggedArray:
@@ -151,6 +154,8 @@ class RaggedArray:
             kind = "sparse" if is_sparse[odd] else "dense"
             raise error_at(sample_in(name, odd), f" is {kind}, but {sample_in(name, 0)} is not; make all samples alike")
         if not is_sparse[0]:
+            if hasattr(arrays[0], "columns"):
+                check_equal_columns(arrays, partial(sample_in, name))
             for i, a in enumerate(arrays):
                 if isinstance(a, np.ma.MaskedArray):
                     check_not_masked(a, sample_in(name, i))

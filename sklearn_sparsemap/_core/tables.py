@@ -39,6 +39,25 @@ def column_names(table, name="y"):
     return names
 
 
+def check_equal_columns(samples, name):
+    """Raise ValueError unless samples that are tables have equal columns in one order.
+
+    Parameters
+    ----------
+    samples : sequence
+        The first one is a table.
+    name : callable
+        Maps the index of a sample to its name in messages.
+    """
+    names = None
+    for i, sample in enumerate(samples):
+        # The attribute `columns` of a table of Arrow has the columns themselves.
+        own = list(getattr(sample, "column_names", getattr(sample, "columns", ())))
+        names = own if names is None else names
+        if own != names:
+            raise error_at(name(i), f" has other columns than {name(0)}; give all samples the same, in the same order")
+
+
 def row_names(table):
     """Return the index of a table of pandas as a list; None for other objects."""
     index = table.index if hasattr(table, "iloc") else None
@@ -219,8 +238,13 @@ def refuse_iterator(values, name):
     name : str or Place
     """
     if isinstance(values, Iterator):
-        fault = f" is an iterator ({type(values).__name__}), which can be read only once; write list("
-        raise error_at(name, "", fault, ")")
+        raise error_of_iterator(values, name)
+
+
+def error_of_iterator(values, name):
+    """Return the error for an argument that is an iterator; see `refuse_iterator`."""
+    fault = f" is an iterator ({type(values).__name__}), which can be read only once; write list("
+    return error_at(name, "", fault, ")")
 
 
 def by_samples(values, X, name, of="X"):

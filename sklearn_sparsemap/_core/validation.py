@@ -7,6 +7,7 @@ Most rooms use this file.
 
 import numbers
 from collections.abc import Iterator, Sized
+from functools import partial
 
 import numpy as np
 from numpy.ma import MaskedArray
@@ -16,11 +17,12 @@ from sklearn.utils._param_validation import (
     InvalidParameterError,
     validate_parameter_constraints,
 )
+from sklearn.utils.validation import _check_feature_names
 
 from .errors import Place, SampleError, error_at
 from .indices import check_not_masked, check_sparse
 from .ragged import RaggedArray
-from .tables import refuse_iterator, refuse_names
+from .tables import check_equal_columns, error_of_iterator, refuse_iterator, refuse_names
 
 LARGEST_SCORE = 1e100  # largest absolute score or feature, so that squares and sums do not overflow
 # Largest feature, by the type of the weights: training keeps sums of squared features in that type.
@@ -161,7 +163,8 @@ def check_numbers(values, name, named=False):
     Raises
     ------
     ValueError
-        If they are not real numbers, or have names. (NumPy would drop the imaginary parts of complex numbers.)
+        If they are not real numbers, or have names. (NumPy would drop the imaginary parts of complex numbers, and the
+        units of times.)
     """
     if not named and hasattr(values, "to_numpy"):
         refuse_names(values, name)
@@ -177,6 +180,8 @@ def check_numbers(values, name, named=False):
     except (TypeError, ValueError) as error:
         refuse_iterator(values, name)
         raise error_at(name, f" must be an array of numbers: {error}") from error
+    if array.dtype.kind in "mM":
+        raise error_at(name, f" must be an array of numbers; got {array.dtype}, times")
     if array.dtype.kind == "c":
         raise error_at(name, "Complex data not supported: ", " is complex; pass the real part, or the modulus")
     try:
@@ -236,7 +241,7 @@ def are_scores(array, size=None):
 def check_matrix(X, name="X"):
     """Check X if it is a sparse matrix, a RaggedArray or a masked array, before any other code reads it."""
     if isinstance(X, Iterator):
-        refuse_iterator(X, name)
+        raise error_of_iterator(X, name)
     if isinstance(X, MaskedArray):
         check_not_masked(X, name)
     if isinstance(X, RaggedArray):
@@ -308,6 +313,36 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64, allow_empty=Fa
     return X if values is X.values else RaggedArray(values, X.indptr, X.groups, X.shapes, X.group_names)
 
 
+def check_names_of_features(estimator, X, *, reset):
+    """Store the names of the features of structured samples, or check them as scikit-learn does for flat data.
+
+    Samples have names if they are data frames with equal columns.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With `reset`, it gets `feature_names_in_` if the samples have names.
+    X : sequence of samples
+        In the user's form.
+    reset : bool
+        Whether to store the names, in a fit, or to check them.
+
+    Raises
+    ------
+    ValueError
+        If columns differ between samples, or from those of the fit.
+    """
+    if isinstance(X, np.ndarray):
+        X = X.ravel() if X.dtype == object else ()
+    is_sequence = isinstance(X, Sized) and not isinstance(X, RaggedArray) and not sparse.issparse(X)
+    first = next(iter(X), None) if is_sequence else None
+    if not hasattr(first, "columns"):
+        if reset and hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+        return
+    _check_feature_names(estimator, first, reset=reset)
+
+
 def _join_samples(X, n_features, dtype, allow_empty):
     """Return a sequence of samples as a RaggedArray; see `check_samples`."""
     empty = are_empty(X) if allow_empty else np.zeros(len(X), bool)
@@ -316,6 +351,8 @@ def _join_samples(X, n_features, dtype, allow_empty):
         first = np.zeros((0, n_features)) if empty.all() else X[int(np.argmin(empty))]
         none = first[:0] if hasattr(first, "shape") else np.asarray(first)[:0]
         X = [none if without_rows else x for x, without_rows in zip(X, empty.tolist())]
+    if hasattr(X[0], "columns"):
+        check_equal_columns(X, partial(Place, "X"))
     samples = [_check_sample(x, i) for i, x in enumerate(X)]
     widths = np.array([x.shape[1] for x in samples])
     if n_features is not None:
@@ -527,28 +564,41 @@ def check_not_ignored(labels, lengths, name="y"):
     )
 
 
-def check_same_length(X, y):
-    """Raise ValueError unless X and y have the same number of samples, or if y is a table, which is read by columns."""
-    if not isinstance(y, Sized) or isinstance(y, dict):
-        remedy = "; write [{name: y[name][i] for name in y} for i in range(len(X))]" if isinstance(y, dict) else ""
-        remedy = "; write list(y)" if isinstance(y, Iterator) else remedy
+def check_same_length(X, y, names=("X", "y"), each="structure"):
+    """Raise ValueError unless X and y have the same number of samples, or if y is a table, which is read by columns.
+
+    Parameters
+    ----------
+    X, y : sequences
+    names : (str, str), default=("X", "y")
+        The arguments, for messages.
+    each : str, default="structure"
+        The entries of y, for messages.
+    """
+    first, name = names
+    if not isinstance(y, Sized) or isinstance(y, dict) or sparse.issparse(y):
+        remedy = ""
+        if isinstance(y, dict):
+            remedy = f"; write [{{name: {name}[name][i] for name in {name}}} for i in range(len({first}))]"
+        remedy = f"; write list({name})" if isinstance(y, Iterator) else remedy
         raise ValueError(
-            f"y must be a sequence with one structure a sample, such as a list; got {type(y).__name__}{remedy}"
+            f"{name} must be a sequence with one {each} a sample, such as a list; got {type(y).__name__}{remedy}"
         )
     if hasattr(y, "columns"):
         raise ValueError(
-            f"y is a table, of shape {y.shape}, but must be a sequence with one structure a sample; if these are its "
-            "rows, pass y.to_numpy()"
+            f"{name} is a table, of shape {y.shape}, but must be a sequence with one {each} a sample; if these are its "
+            f"rows, pass {name}.to_numpy()"
         )
     if isinstance(y, MaskedArray):
-        check_not_masked(y, "y")
+        check_not_masked(y, name)
     for i, own in enumerate(y):
         for array in own.values() if isinstance(own, dict) else (own,):
             if isinstance(array, MaskedArray):
-                check_not_masked(array, Place("y", i))
+                check_not_masked(array, Place(name, i))
     if len(X) != len(y):
         raise ValueError(
-            f"X and y have inconsistent numbers of samples: {len(X)} and {len(y)}; y needs one structure a sample"
+            f"{first} and {name} have inconsistent numbers of samples: {len(X)} and {len(y)}; "
+            f"{name} needs one {each} a sample"
         )
 
 

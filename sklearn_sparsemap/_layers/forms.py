@@ -8,7 +8,7 @@ from math import prod
 from operator import index
 from typing import NamedTuple
 
-from .._core.validation import check_choice, check_n_jobs, check_positive
+from .._core.validation import LARGEST_SCORE, check_choice, check_n_jobs, check_positive
 from ..structures._base import check_structure
 from .register import operator_of
 from .structures import bounds_of_structure
@@ -56,6 +56,9 @@ def check_options(temperature, tol, max_iter, n_jobs):
     """Raise ValueError for options that are out of range. Temperatures that are arrays are not checked."""
     if not is_array(temperature):
         check_positive("temperature", temperature)
+        if temperature < 1.0 / LARGEST_SCORE:
+            # Quotients of scores would overflow to -inf, which forbids.
+            raise ValueError(f"temperature must be at least {1.0 / LARGEST_SCORE:g}; got {temperature!r}")
     check_positive("tol", tol)
     if max_iter is not None:
         check_positive("max_iter", max_iter, integer=True)

@@ -17,6 +17,8 @@ from .loops import PROBLEMS
 # Step of the difference, in units of the inverse of the largest score of the direction. The error of the difference is
 # about _STEP^4 / 30, and that of rounding about 1e-16 / _STEP for each part of a structure.
 _STEP = 2.0**-8
+# Largest score of a direction below which its derivative is zero, because the step overflows.
+_NEGLIGIBLE = 1e-300
 
 
 @kernel
@@ -29,7 +31,7 @@ def derivative_of_marginals(oracle, scores, additional, dims, sizes, direction, 
     scores, additional, dims, sizes : arrays
         The problem, which allows some structure.
     direction : array of shape (n_parts + n_additional,)
-        It is set to zero in parts that have no probability.
+        It is set to zero in parts that have no probability. With NaN in it, all slopes are NaN.
     marginals : array of shape (n_parts + n_additional,)
         Marginals and additional marginals.
 
@@ -41,6 +43,9 @@ def derivative_of_marginals(oracle, scores, additional, dims, sizes, direction, 
     slopes = new_constants(n_parts + n_additional, 0.0)
     largest, largest_additional = 0.0, 0.0
     for j in range(n_parts + n_additional):
+        if np.isnan(direction[j]):
+            # A maximum drops it.
+            return new_constants(n_parts + n_additional, np.nan)
         if marginals[j] == 0.0:
             direction[j] = 0.0
         if j < n_parts:
@@ -48,7 +53,7 @@ def derivative_of_marginals(oracle, scores, additional, dims, sizes, direction, 
         else:
             largest_additional = max(largest_additional, abs(direction[j]))
     extent = sizes[0] * largest + sizes[1] * largest_additional
-    if extent == 0.0:
+    if extent <= _NEGLIGIBLE:
         return slopes
     none = new_parts(np.int64(0))
     work = new_floats(sizes[3])

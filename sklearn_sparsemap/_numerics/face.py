@@ -30,6 +30,8 @@ from .support import add_parts, append_if_independent, gather, grow, independent
 
 # Largest reduced cost of a structure on the face, for scores of magnitude 1.
 FACE_TOLERANCE = 1e-9
+# Largest entry of a direction below which its face is not completed, because the inverse of the entry overflows.
+_NEGLIGIBLE = 1e-300
 
 # A direction to multiply with a Jacobian: its part for the scores and its part for the additional scores. If `is_all`,
 # the face is used for this product only. `_graphs/faces.py` and `inference/_results` make it, too, by the order of its
@@ -141,7 +143,7 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
             state = fill_random(state, unary)
             extra[:] = 0.0
         attempt += 1
-        least = 1e-10 * max(_largest(unary), _largest(extra))
+        least = max(1e-10 * max(_largest(unary), _largest(extra)), _NEGLIGIBLE)
         largest = _left_of(support, k, unary, extra)
         grown = False
         for sign in (1.0, -1.0):

@@ -171,6 +171,8 @@ class NonconformityWithEmpty:
     def _fill(self, results, y, method):
         """Write the results for the samples that have steps; a ValueError names one without steps that has labels."""
         check_same_length(results, y)
+        # By position, also if it is a Series.
+        y = list(y)
         for i in np.flatnonzero(self.batch.is_empty):
             if len(y[i]):
                 message = "", " has 0 steps, but ", f" has {len(y[i])} labels; give one for each step"

@@ -5,7 +5,7 @@ Used by `distributed`, `estimators/_multilabel`, `estimators/_structured` and `_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set, Sized
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
@@ -21,7 +21,7 @@ from .._core.errors import SampleError
 from .._core.moments import view_of
 from .._core.partition_files import load_partition
 from .._core.ragged import RaggedArray
-from .._core.validation import quoted
+from .._core.validation import plain_list, quoted
 from .._training._task import agreement_score
 from ._failures import restore_on_error
 from ._learners.epochs import OnlineLearner
@@ -161,9 +161,9 @@ def flat_labels(y):
     """Return labels of samples, or of their steps, as a flat list of Python objects."""
     if isinstance(y, RaggedArray):
         return y.values.tolist()
-    y = y.tolist() if hasattr(y, "tolist") else list(y)
-    if y and isinstance(y[0], list | tuple | np.ndarray):
-        return list(chain.from_iterable(each.tolist() if hasattr(each, "tolist") else each for each in y))
+    y = plain_list(y)
+    if y and isinstance(y[0], Sized) and not isinstance(y[0], str | bytes | Set):
+        return list(chain.from_iterable(map(plain_list, y)))
     return y
 
 

@@ -6,6 +6,7 @@ Used by `_layers` and `losses`.
 from functools import lru_cache
 
 from .._core.annotations import Any
+from ..structures import Structure
 from ._graph import FactorGraph
 
 
@@ -62,6 +63,11 @@ def as_graph(graph: Any) -> Any:
     """Return a graph, or a function from shapes to graphs as a `GraphFunction`; raise ValueError for anything else."""
     if isinstance(graph, FactorGraph):
         return graph
+    if isinstance(graph, type) and issubclass(graph, Structure):
+        raise ValueError(f"structure must be an instance such as LinearChain(); got {graph!r}")
     if callable(graph):
         return GraphFunction(graph)
-    raise ValueError(f"graph must be a FactorGraph, or a function from a sample's shape to one; got {graph!r}")
+    raise ValueError(
+        "graph must be a FactorGraph, a function from a sample's shape to one, or in losses a structure such as "
+        f"LinearChain(); got {graph!r}"
+    )

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._core.annotations import Any, ArrayLike, Iterator
 from .._core.keys import HasContent, as_key
-from .._core.validation import check_numbers
+from .._core.validation import LARGEST_SCORE, check_numbers
 from .._core.whole_rows import MAX_WHOLE
 
 _MAX_CLAUSES = 4096  # clauses of a condition; negations can have exponentially many
@@ -256,6 +256,12 @@ class WeightedSum:
             raise ValueError(f"the weights of a sum must be finite; got {weights.tolist()}")
         weights = weights.ravel()
         nonzero = np.abs(weights[weights != 0.0])
+        least = 1.0 / LARGEST_SCORE
+        if nonzero.size and (nonzero.min() < least or nonzero.max() > LARGEST_SCORE):
+            raise ValueError(
+                f"the weights of a sum must be 0, or between {least:g} and {LARGEST_SCORE:g} in size; got "
+                f"{nonzero.min():g} to {nonzero.max():g}. Multiply weights and bound by a number"
+            )
         is_whole = (weights == np.rint(weights)).all()
         is_exact = is_whole and np.abs(weights).max(initial=0.0) <= MAX_WHOLE
         if nonzero.size and nonzero.max() > _MAX_RATIO * nonzero.min() and not is_exact:

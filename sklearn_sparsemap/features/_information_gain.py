@@ -19,7 +19,14 @@ from .._core.moments import in_one_step
 from .._core.pickles import PickleMixin
 from .._core.ragged import RaggedArray
 from .._core.sklearn_bases import MYPY, BaseEstimator
-from .._core.validation import check_matrix, check_no_missing, check_same_length, check_samples, quoted
+from .._core.validation import (
+    check_matrix,
+    check_names_of_features,
+    check_no_missing,
+    check_same_length,
+    check_samples,
+    quoted,
+)
 
 if MYPY:
     from .._core.sklearn_bases import SelectorMixin
@@ -56,7 +63,7 @@ class InformationGainSelector(SelectorMixin, DocLinkMixin, PickleMixin, BaseEsti
     n_features_in_ : int
         Number of features.
     feature_names_in_ : object array
-        Their names, if `X` was a data frame.
+        Their names, if `X` was a data frame, or a list of them.
 
     See Also
     --------
@@ -112,8 +119,7 @@ class InformationGainSelector(SelectorMixin, DocLinkMixin, PickleMixin, BaseEsti
             rows, groups = ragged.values, ragged.groups
             codes, n_labels = _encode(_flatten_labels(y, ragged.lengths))
             self.n_features_in_ = rows.shape[1]
-            # A previous fit to a data frame may have left feature names.
-            vars(self).pop("feature_names_in_", None)
+            check_names_of_features(self, X, reset=True)
         else:
             rows, y = validate_data(self, check_matrix(X), y, accept_sparse="csr")
             check_classification_targets(y)
@@ -152,6 +158,7 @@ class InformationGainSelector(SelectorMixin, DocLinkMixin, PickleMixin, BaseEsti
         if not _is_structured(X):
             return super().transform(check_matrix(X))
         check_is_fitted(self)
+        check_names_of_features(self, X, reset=False)
         # A RaggedArray keeps its type.
         X = check_matrix(X) if isinstance(X, RaggedArray) else check_samples(list(X), self.n_features_in_)
         if X.values.ndim != 2 or X.values.shape[1] != self.n_features_in_:

@@ -39,7 +39,8 @@ def feature_table(
         ``x0``, ``x1``, ...
     n : int, default=10
         Maximum number of features for each label, and of features against it: those with the largest positive and the
-        largest negative weights. None lists all features, including those with weight zero.
+        largest negative weights. None lists all features, including those with weight zero, except
+        if `coef_` is sparse.
     output : {"array", "pandas"}, default="array"
 
     Returns

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from .._core.annotations import Any, ArrayLike, NDArray
 from .._core.validation import check_n_jobs, check_positive, check_scores
 from ..inference._decisions import check_decisions, check_values, decisions_of
-from ._recipes import Recipe, fenchel_young
+from ._recipes import Recipe, check_quotient, fenchel_young
 
 if TYPE_CHECKING:
     from ..factors import FactorGraph
@@ -94,6 +94,8 @@ class SPOPlusLoss:
         check_n_jobs(n_jobs)
         v = check_values(self.structure, values, "values")
         u = _check_predicted(predicted, v)
+        if self.temperature > 0.0:
+            check_quotient(self.temperature, u, v)
         problems = decisions_of(self.structure, v.shape[1:])
         flat = v.reshape(len(v), -1)
         gold = problems.best(flat, n_jobs) if decisions is None else _flat_decisions(decisions, v)

@@ -37,7 +37,7 @@ from ..structures._base import check_structure
 from ._expected_cost import expected_costs_of_range
 from ._graphs import graph_loss_gradient
 from ._kernel import Losses, LossForm, join_gold, losses_of_range, new_memory
-from ._recipes import LOSSES, TRAINED
+from ._recipes import LOSSES, TRAINED, check_quotient
 
 
 class FenchelYoungLoss:
@@ -193,7 +193,6 @@ class ExpectedCost:
         self.structure = structure
         self.temperature = float(temperature)
         self.cost = cost
-        check_loss(structure, "expected_cost", cost)
         self._loss_gradient = _loss_of(structure, "expected_cost", self.temperature, cost, 0.0)
 
     def loss_gradient(
@@ -256,7 +255,8 @@ def structure_loss_gradient(structure, inference, form, tol, scores, gold, addit
     problems = batch.problems
     golds = gold if many else [gold]
     encoded = []
-    check_same_length(batch, golds)
+    check_same_length(batch, golds, ("scores", "gold"))
+    check_quotient(form.temperature, problems.scores, problems.additional)
     for i, (dims, own) in enumerate(zip(problems.dims, golds)):
         try:
             encoded.append(structure.encode(own, dims))

@@ -15,7 +15,7 @@ from ..factors._graph_function import check_returned
 from ..inference._graph.map import best_or_relaxed, relax
 from ..inference._graph.problems import as_graph_problems
 from ..inference._graph.solve import check_feasible, solve_graph, start_of
-from ._recipes import LOSSES, fenchel_young
+from ._recipes import LOSSES, check_quotient, fenchel_young
 
 # Tolerance of the residual of inference in training, and of the linear relaxation relative to the scores.
 _TOL, _MAP_TOL = 1e-7, 1e-9
@@ -61,6 +61,7 @@ def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jo
     if unknown:
         raise TypeError(f"pass the additional scores of a graph by factor: additional={{{unknown[0]!r}: ...}}")
     problems, many = as_graph_problems(graph, scores, additional.get("additional"))
+    check_quotient(temperature, problems.scores[problems.scores > 0.5 * FORBIDDEN], problems.additional)
     layout = problems.layout
     golds = gold if many else [gold]
     if not isinstance(golds, Sized) or len(golds) != len(problems.scores):

@@ -5,6 +5,10 @@ Used by `_layers`, `_training`, `estimators`, `torch`, `_decisions.py`, `_fenche
 
 from collections import namedtuple
 
+import numpy as np
+
+from .._core.validation import LARGEST_SCORE
+
 # A loss: its regularised argmax, whether it depends on the cost of wrong structures, and whether it is the expected
 # cost, which is no Fenchel-Young loss. The argmax is then the distribution of the expectation.
 Recipe = namedtuple("Recipe", ["argmax", "margin", "expected"], defaults=[False])
@@ -27,6 +31,17 @@ def fenchel_young(recipe, values, squares, missing, gold_scores):
     """
     quadratic = 0.5 if recipe.argmax == "sparsemap" else 0.0
     return values + (quadratic + missing) * squares - gold_scores
+
+
+def check_quotient(temperature, *arrays):
+    """Raise ValueError if scores, divided by the temperature, are so large that sums of them overflow."""
+    largest = max(np.abs(own[np.isfinite(own)]).max(initial=0.0) for own in arrays)
+    # Not by the quotient, which may overflow.
+    if largest > LARGEST_SCORE * temperature:
+        raise ValueError(
+            f"scores of {largest:g} divided by temperature={temperature:g} are beyond {LARGEST_SCORE:g}, with which "
+            "sums overflow; choose a higher temperature"
+        )
 
 
 LOSSES = {

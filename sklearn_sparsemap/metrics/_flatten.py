@@ -7,6 +7,7 @@ from collections.abc import Sized
 from itertools import chain
 
 import numpy as np
+from scipy import sparse
 
 from .._core.ragged import RaggedArray
 from .._core.tables import by_samples, column_names, refuse_iterator
@@ -97,7 +98,9 @@ def flatten(y, name):
 
 
 def refuse_table(y, name):
-    """Raise ValueError for a DataFrame, which Python iterates by columns."""
+    """Raise ValueError for a DataFrame, which Python iterates by columns, or a sparse matrix, which has no length."""
+    if sparse.issparse(y):
+        raise ValueError(f"{name} is a sparse matrix, but must be a sequence with one structure a sample")
     if column_names(y, name) is not None:
         raise ValueError(
             f"{name} is a table, but must be a sequence with one structure a sample; if these are its rows, pass "

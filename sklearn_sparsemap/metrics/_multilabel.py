@@ -1,6 +1,6 @@
 """Metrics of label sets.
 
-Used by `_rankings.py`.
+Used by `_parts.py` and `_rankings.py`.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _check_pair(y_true, y_pred, classes=None):
 def _check_indicator(y, name):
     """Check an indicator matrix; return it as a bool array, or as a sparse int64 matrix.
 
-    `_rankings.py` calls it, too.
+    `_parts.py` and `_rankings.py` call it, too.
     """
     is_sparse = sparse.issparse(y)
     if label_sets(y, what=name) is not None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sized
 
 import numpy as np
+from scipy import sparse
 
 from .._core.annotations import Any, ArrayLike
 from .._core.indicators import same_order
 from .._core.validation import check_not_masked
 from ._flatten import weights_of
+from ._multilabel import _check_indicator
 
 
 def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
@@ -28,8 +30,8 @@ def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None 
         - a dict of such arrays;
         - a sequence or set of distinct parts: indices, or hashable objects such as tuples (first, last).
 
-        A table has a row for each sample and a column for each part; the columns of two tables are matched by their
-        names.
+        A table or a sparse matrix has a row for each sample and a column for each part; the columns of two tables are
+        matched by their names.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the samples, which apply to each of their parts.
 
@@ -55,6 +57,10 @@ def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None 
     y_true, y_pred, _ = same_order(y_true, y_pred)
     # Python iterates tables by columns.
     y_true, y_pred = (y.to_numpy() if hasattr(y, "columns") else y for y in (y_true, y_pred))
+    y_true, y_pred = (
+        _check_indicator(y, name).toarray().astype(bool) if sparse.issparse(y) else y
+        for name, y in (("y_true", y_true), ("y_pred", y_pred))
+    )
     for name, y in (("y_true", y_true), ("y_pred", y_pred)):
         if isinstance(y, str | dict) or not isinstance(y, Sized):
             raise ValueError(f"{name} must be a sequence with one structure for each sample; got {type(y).__name__}")

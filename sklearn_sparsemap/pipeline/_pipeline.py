@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -106,7 +107,8 @@ class StructuredPipeline(ArraysMixin, DocLinkMixin, PickleMixin, Pipeline):
     Notes
     -----
     For `partial_fit`, each step before the last must need no fit (vectorizers with `n_features`), be fitted already, or
-    have a `partial_fit` of its own. In a `GridSearchCV`, ``search.best_estimator_`` is such a pipeline.
+    have a `partial_fit` of its own. A step in a `FrozenEstimator` learns nothing. In a `GridSearchCV`,
+    ``search.best_estimator_`` is such a pipeline.
 
     Examples
     --------
@@ -151,6 +153,8 @@ class StructuredPipeline(ArraysMixin, DocLinkMixin, PickleMixin, Pipeline):
 
     def _can_partial_fit(self):
         getattr(self._final_estimator, "partial_fit")  # noqa: B009
+        if isinstance(self._final_estimator, FrozenEstimator):
+            raise AttributeError("partial_fit has no effect on a FrozenEstimator, which is the last step")
         for step in unwrap(self)[0]:
             if not (_is_ready(step) or hasattr(step, "partial_fit")):
                 names = [name for name, own in self.steps if own is step]
@@ -178,7 +182,7 @@ class StructuredPipeline(ArraysMixin, DocLinkMixin, PickleMixin, Pipeline):
         for step in steps:
             # A step that keeps learning while the model learns changes the meaning of its features. Statistics such as
             # means converge, so steps with `partial_fit` are allowed.
-            if hasattr(step, "partial_fit") and clone(step).__sklearn_tags__().requires_fit:
+            if _learns_from_streams(step):
                 step.partial_fit(X, y)
             X = step.transform(X)
         last.partial_fit(X, y, **params)
@@ -212,6 +216,12 @@ def make_structured_pipeline(*steps: Any, memory: Any = None, verbose: bool = Fa
     'templatevectorizer'
     """
     return StructuredPipeline(make_pipeline(*steps).steps, memory=memory, verbose=verbose)
+
+
+def _learns_from_streams(step):
+    """Tell whether a step learns from each mini-batch. A frozen one only seems to: it has the methods of its own."""
+    is_frozen = isinstance(step, FrozenEstimator)
+    return not is_frozen and hasattr(step, "partial_fit") and clone(step).__sklearn_tags__().requires_fit
 
 
 def _is_ready(step):

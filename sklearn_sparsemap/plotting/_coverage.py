@@ -52,8 +52,8 @@ class ConformalCoverageDisplay(Display):
         self, levels: ArrayLike, coverages: ArrayLike, sizes: ArrayLike, bands: ArrayLike | None = None
     ) -> None:
         self.levels, self.coverages, self.sizes = (np.asarray(values, float) for values in (levels, coverages, sizes))
-        check_same_length(self.levels, self.coverages)
-        check_same_length(self.levels, self.sizes)
+        check_same_length(self.levels, self.coverages, ("levels", "coverages"), "fraction")
+        check_same_length(self.levels, self.sizes, ("levels", "sizes"), "mean size")
         self.bands = None if bands is None else np.asarray(bands, float)
         if self.bands is not None and self.bands.shape != (len(self.levels), 2):
             raise ValueError(f"bands must have a row of two numbers for each level; got shape {self.bands.shape}")

@@ -333,9 +333,9 @@ def _fractions(counts, axis):
 
 def _count_pairs(y_true, y_pred, labels):
     """Return the numbers of steps with each pair of a gold and a predicted label, and the labels."""
-    check_same_length(y_true, y_pred)
+    check_same_length(y_true, y_pred, ("y_true", "y_pred"))
     # Neither may be a table.
-    check_same_length(y_pred, y_true)
+    check_same_length(y_pred, y_true, ("y_pred", "y_true"))
     pairs = []
     for i, (gold, predicted) in enumerate(zip(y_true, y_pred)):
         if isinstance(gold, str) or not isinstance(gold, Sized):

@@ -39,9 +39,10 @@ def size_in_points(ax):
     """Return width and height of axes, in points."""
     # The whole figure, if the axes are in a subfigure.
     figure = ax.figure.figure
-    if figure.get_layout_engine() is not None:
-        # The layout engine moves the axes when it draws.
-        figure.draw_without_rendering()
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        # The layout engine moves the axes before it draws them.
+        engine.execute(figure)
     box = ax.get_window_extent()
     return box.width * 72 / ax.figure.dpi, box.height * 72 / ax.figure.dpi
 

@@ -108,7 +108,7 @@ def dump_jsonl(path: str | PathLike[str] | Any, texts: Sequence[str], spans: Seq
     >>> print(file.getvalue().strip())
     {"text": "Ada laughed", "spans": [{"start": 0, "end": 3, "label": "PER"}]}
     """
-    check_same_length(texts, spans)
+    check_same_length(texts, spans, ("texts", "spans"), "list of spans")
     lines = [_line_of(i, text, own) for i, (text, own) in enumerate(zip(texts, spans))]
     with nullcontext(path) if hasattr(path, "write") else open(path, "w", encoding="utf-8", newline="\n") as file:
         file.writelines(lines)

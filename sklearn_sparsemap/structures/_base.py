@@ -559,6 +559,12 @@ def as_bools(structure, n, form):
     return given.astype(bool)
 
 
+def check_fits(nodes, name):
+    """Raise ValueError for numbers of nodes that do not fit into int64."""
+    if nodes.max(initial=0) > np.iinfo(np.int64).max:
+        raise ValueError(f"{name} has the node {nodes.max()}; number the nodes from 0 to at most 2**63 - 1")
+
+
 def known_entries(known, n, rows, entry, lowest, highest):
     """Return the known entries of a partially known structure.
 

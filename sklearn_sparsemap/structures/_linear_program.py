@@ -143,7 +143,9 @@ class LinearProgram(CustomStructure):
 
     @property
     def pool(self) -> NDArray[np.bool_]:
-        return np.array(list(self._enumerated.values()), bool).reshape(-1, self.n_parts)
+        found = np.array(list(self._enumerated.values()), bool).reshape(-1, self.n_parts)
+        # The constraints may have changed since.
+        return found[~self._whole_rows().violated(found.T).any(axis=0)]
 
     def on_pool(self) -> CustomStructure:
         """Return a structure restricted to the solutions in the pool, which is much faster.
@@ -167,10 +169,11 @@ class LinearProgram(CustomStructure):
         >>> map_inference(knapsack.on_pool(), [0.0, 2.0, -1.0])[0].tolist()
         [False, True, True]
         """
-        if not self._enumerated:
+        pool = self.pool
+        if not len(pool):
             raise ValueError("no solution was found yet; ask map_inference for those of some scores first")
         return CustomStructure(
-            partial(_best_of_pool, self.pool),
+            partial(_best_of_pool, pool),
             n_parts=self.n_parts,
             encode=np.flatnonzero,
             decode=partial(np.isin, np.arange(self.n_parts)),

@@ -22,12 +22,14 @@ from sklearn_sparsemap import (
     DecisionFocusedRegressor,
     GroupLassoPerceptron,
     MultilabelLPSparseMAP,
+    RaggedArray,
     StructuredGroupLasso,
     StructuredSparseMAPClassifier,
     sparsemap,
 )
 from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.factors import AtMost, FactorGraph, Hierarchy, Implies, Knapsack, Label
+from sklearn_sparsemap.features import InformationGainSelector, OnRows, RowUnion
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.metrics import (
     example_f1_score,
@@ -375,6 +377,40 @@ def test_additional_scores_follow_the_columns_of_the_scores():
         sparsemap(LinearChain(), scores, transitions=named.rename(index={"N": "X"}))
     with pytest.raises(ValueError, match=r"scores\[1\] has other columns than scores\[0\]"):
         sparsemap(LinearChain(), [scores, scores[["V", "N", "D"]]], transitions=named)
+
+
+READERS_OF_FRAMES = {
+    "classifier": StructuredSparseMAPClassifier("chain", max_iter=2),
+    "group lasso": GroupLassoPerceptron("chain", budget=1, max_iter=1),
+    "selector": InformationGainSelector(1),
+    "rows": OnRows(StandardScaler()),
+    "union": RowUnion([("all", "passthrough")]),
+}
+
+
+@pytest.mark.parametrize("container", [list, pd.Series])
+@pytest.mark.parametrize("name", READERS_OF_FRAMES)
+def test_samples_that_are_frames_have_equal_columns(name, container):
+    rng = np.random.default_rng(0)
+    frames = [pd.DataFrame(rng.normal(size=(4, 2)), columns=["u", "v"]) for _ in range(12)]
+    y = [np.where(frame["u"] > 0, "a", "b") for frame in frames]
+    others = [frame[["v", "u"]] for frame in frames]
+    with pytest.raises(ValueError, match=r"X\[3\] has other columns than X\[0\]"):
+        clone(READERS_OF_FRAMES[name]).fit(container([*frames[:3], *others[3:]]), y)
+    fitted = clone(READERS_OF_FRAMES[name]).fit(container(frames), y)
+    read = fitted.predict if hasattr(fitted, "predict") else fitted.transform
+    with pytest.raises(ValueError, match="feature names should match"):
+        read(container(others))
+    with pytest.raises(ValueError, match="sample 1 has other columns than sample 0"):
+        RaggedArray.from_list([frames[0], others[1]])
+
+
+def test_tables_of_arrow_with_equal_columns_are_samples():
+    pa = pytest.importorskip("pyarrow")
+    columns = np.arange(24.0).reshape(6, 2, 2)
+    X = [pa.table({"u": own[0], "v": own[1]}) for own in columns]
+    fitted = StructuredSparseMAPClassifier("chain", max_iter=2).fit(X, [["a", "b"]] * 6)
+    assert fitted.feature_names_in_.tolist() == ["u", "v"]
 
 
 def test_assigned_weights_follow_labels():

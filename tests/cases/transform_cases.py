@@ -32,6 +32,18 @@ LAYERS = {
 WEIGHTS = {name: _rng.normal(size=scores.shape) for name, (_, _, scores) in LAYERS.items()}
 
 
+def compiled_layers(transform, config):
+    """Return the names of the layers for which a transform is compiled: the graph, and one of the structures in turn.
+
+    All structures are one operation, and compiling takes long. With --thorough these are all layers.
+    """
+    if config.getoption("thorough"):
+        return list(LAYERS)
+    structures = [name for name in LAYERS if name != "FactorGraph"]
+    turn = [*TRANSFORMS, "dual_level"].index(transform)
+    return [structures[turn % len(structures)], "FactorGraph"]
+
+
 def marginals(name, scores):
     """Return the marginals by the functions for NumPy."""
     what, additional, _ = LAYERS[name]

@@ -4,9 +4,11 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, sparsemap
 from sklearn_sparsemap.features import TemplateVectorizer
+from sklearn_sparsemap.inspection import explain
 from sklearn_sparsemap.metrics import flat_accuracy_score, span_f1_score
 from sklearn_sparsemap.structures import LinearChain, Segmentation
 
@@ -163,3 +165,35 @@ def test_known_may_hold_sets_of_allowed_labels(loss):
     flat = StructuredSparseMAPClassifier().fit(np.eye(3), labels)
     assert flat.predict(np.eye(3), known=[{"b", "c"}, None, "a"]).tolist()[1:] == ["b", "a"]
     assert flat.predict(np.eye(3), known=[{"b", "c"}, None, "a"])[0] in ("b", "c")
+
+
+MISREAD = {
+    "y has labels of type str and of type int": lambda tagger: StructuredSparseMAPClassifier().fit(np.eye(2), ["a", 1]),
+    "y has labels of type str and of type float": lambda tagger: StructuredSparseMAPClassifier().fit(
+        np.eye(2), np.array(["a", 0.5], object)
+    ),
+    r"y\[1\] is None; leave out samples without a label": lambda tagger: StructuredSparseMAPClassifier().fit(
+        np.eye(3), pytest.importorskip("pandas").Series(["a", None, "b"], dtype=object)
+    ),
+    r"y\[2\] is None; leave out samples without a label": lambda tagger: MultilabelLPSparseMAP().fit(
+        np.eye(3), ["a", "b", None]
+    ),
+    "classes has None, which is an unknown label": lambda tagger: StructuredSparseMAPClassifier("chain").partial_fit(
+        X, Y, classes=["a", "b", None]
+    ),
+    "a label has no name": lambda tagger: MultilabelLPSparseMAP().fit(np.eye(3), np.eye(3), classes=["a", "b", None]),
+    "against has 4 labels, but x has 5 steps": lambda tagger: explain(tagger, X[0], against=Y[1]),
+    "y must be a sequence with one structure a sample": lambda tagger: tagger.score(X, sparse.eye_array(4)),
+    "y_true is a sparse matrix": lambda tagger: flat_accuracy_score(sparse.eye_array(4), Y),
+    "all sample weights are zero": lambda tagger: (
+        MultilabelLPSparseMAP(score_model="linear")
+        .fit(np.eye(3), np.eye(3))
+        .score(np.eye(3), np.diag([np.nan, 1.0, 1.0]), sample_weight=[0, 0, 0])
+    ),
+}
+
+
+@pytest.mark.parametrize("message", MISREAD)
+def test_inputs_that_were_misread_are_refused_by_name(message, tagger):
+    with pytest.raises(ValueError, match=message):
+        MISREAD[message](tagger)

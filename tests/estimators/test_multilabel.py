@@ -48,6 +48,7 @@ from sklearn_sparsemap.factors import (
     Exactly,
     Exclusive,
     FactorGraph,
+    Hierarchy,
     Implies,
     Imply,
     Pair,
@@ -962,3 +963,25 @@ def test_a_sample_far_from_the_others():
     for act in (model.predict_marginals, sets.predict_set):
         with pytest.raises(ValueError, match=r"^the scores of X\[5\].* are so large.*Scale the features$"):
             act(X)
+
+
+ONE_BY_ONE = {
+    "no rules": {},
+    "implications": {"constraints": [Implies(1, 0), Implies(2, 0)]},
+    "a hierarchy": {"constraints": [Hierarchy([None, 0, 0])]},
+    "edges": {"label_graph": "full", "max_iter": 3},
+    "a map": {"constraints": [Implies(1, 0), AtMost(2)], "decision": "map"},
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ONE_BY_ONE)
+def test_a_sample_alone_is_predicted_as_in_a_batch(name):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    Y = (X + rng.normal(size=X.shape) > 0.2).astype(int)
+    Y[:, 0] |= Y[:, 1] | Y[:, 2]
+    model = MultilabelLPSparseMAP(score_model="linear", random_state=0, **ONE_BY_ONE[name]).fit(X, Y)
+    for method in (model.predict_proba, model.predict_marginals, model.decision_function, model.predict):
+        alone = np.concatenate([method(X[i : i + 1]) for i in range(len(X))])
+        np.testing.assert_allclose(alone, method(X), atol=1e-9)

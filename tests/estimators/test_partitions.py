@@ -70,6 +70,33 @@ def test_a_file_gives_back_what_was_saved(tmp_path, name):
         assert [np.asarray(a).tolist() for a in y_read] == [np.asarray(a).tolist() for a in y]
 
 
+def test_series_are_saved_and_objects_are_refused(tmp_path):
+    pd = pytest.importorskip("pandas")
+    path = tmp_path / "0.npz"
+    samples = [np.eye(2), np.ones((1, 2))]
+    save_partition(path, pd.Series(samples, index=[5, 6]), pd.Series([["a", "b"], ["a"]], index=[5, 6]))
+    X, y = load_partition(path)
+    assert X.indptr.tolist() == [0, 2, 3] and [own.tolist() for own in y] == [["a", "b"], ["a"]]
+    for labels in (pd.Series(["a", "b"]), np.array(["a", "b"], object)):
+        save_partition(path, np.eye(2), labels)
+        assert load_partition(path)[1].tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="X holds objects, and files hold numbers only"):
+        save_partition(path, pd.DataFrame({"a": ["x", 1]}), [0, 1])
+    with pytest.raises(ValueError, match="y is a table, and files hold no names of its columns"):
+        save_partition(path, np.eye(2), pd.DataFrame({"jazz": [0, 1]}))
+    assert load_partition(path)[1].tolist() == ["a", "b"]
+
+
+def test_label_sequences_of_any_type_name_the_labels_of_a_stream():
+    pd = pytest.importorskip("pandas")
+    X = [np.eye(2), np.ones((1, 2))] * 5
+    model = StructuredSparseMAPClassifier("chain", max_iter=2, tol=10.0)
+    for kind in (pd.Series, tuple, np.array):
+        y = [kind(["b", "a"]), kind(["c"])] * 5
+        assert clone(model).fit_partitions([(X, y)]).classes_.tolist() == ["a", "b", "c"]
+        assert clone(model).partial_fit(X, y, on_new_labels="add").classes_.tolist() == ["a", "b", "c"]
+
+
 def test_samples_and_targets_go_together(tmp_path):
     for X, y in ((np.eye(3), ["a", "b"]), ([np.eye(2)] * 2, [["a", "b"]])):
         with pytest.raises(ValueError, match=r"X has \d samples, but y has \d"):

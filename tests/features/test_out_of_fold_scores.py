@@ -334,6 +334,20 @@ def test_texts_words_and_frames_are_rows_of_what_the_estimator_takes():
     assert (found.values.argmax(axis=1) == [0, 1] * 8).all()
 
 
+def test_series_are_read_by_position_and_lists_become_frames():
+    texts = ["good day", "bad night", "good night", "bad day"] * 5
+    y = ["good" in text for text in texts]
+    scores = OutOfFoldScores(make_pipeline(TfidfVectorizer(), LogisticRegression()))
+    expected = scores.fit_transform(texts, y)
+    series = pd.Series(texts, index=range(5, 25))
+    assert_array_equal(scores.fit_transform(series, y), expected)
+    assert_array_equal(scores.set_output(transform="pandas").fit_transform(texts, y).to_numpy(), expected)
+    X, tags = sequences(20)
+    ragged = OutOfFoldScores(GaussianNB())
+    found = ragged.fit_transform(pd.Series(X, index=range(5, 25)), tags)
+    assert_array_equal(found.values, ragged.fit_transform(X, tags).values)
+
+
 def test_scores_join_other_columns_and_feed_models():
     X, y = sequences(60)
     union = RowUnion([("scaled", OnRows(StandardScaler())), ("forest", OutOfFoldScores(ExtraTreesClassifier(10)))])

@@ -224,6 +224,54 @@ def test_on_rows_knows_the_columns_of_the_last_fit():
             OnRows(FunctionTransformer()).fit(samples)
 
 
+class FirstColumn(TransformerMixin, BaseEstimator):
+    """Keeps the first column of at least two rows; its columns have no names."""
+
+    def fit(self, X, y=None):
+        self.is_fitted_ = True
+        return self
+
+    partial_fit = fit
+
+    def transform(self, X):
+        if len(X) < 2:
+            raise ValueError("a single row has no rank")
+        return np.asarray(X)[:, :1]
+
+
+def test_on_rows_fits_transformers_that_refuse_a_single_row():
+    X = make_rows()
+    for fitted in (OnRows(FirstColumn()).fit(X), OnRows(FirstColumn()).partial_fit(X)):
+        assert fitted.get_feature_names_out().tolist() == ["x0"]
+        assert fitted.transform([np.zeros((0, 4))]).values.shape == (0, 1)
+        assert np.array_equal(fitted.transform(X).values[:, 0], np.vstack(X)[:, 0])
+
+
+def test_frozen_transformers_of_rows_learn_nothing():
+    X = make_rows()
+    scaler = StandardScaler().fit(np.vstack(X))
+    mean = scaler.mean_.copy()
+    on_rows = OnRows(FrozenEstimator(scaler)).partial_fit([x + 9.0 for x in X])
+    assert np.array_equal(scaler.mean_, mean)
+    assert np.allclose(on_rows.transform(X).values, scaler.transform(np.vstack(X)))
+
+
+def test_passed_samples_have_their_names_and_numbers_of_columns():
+    arrays = make_rows()
+    passing = RowUnion([("all", "passthrough")])
+    assert not hasattr(passing, "n_features_in_")
+    with pytest.raises(ValueError, match="the part 'all' has the columns of the samples, and there were none yet"):
+        passing.get_feature_names_out()
+    assert passing.get_feature_names_out(["p", "q"]).tolist() == ["all__p", "all__q"]
+    assert passing.fit(arrays).n_features_in_ == 4 and len(passing.get_feature_names_out()) == 4
+    frames = [pd.DataFrame(x, columns=list("pqrs")) for x in arrays]
+    assert passing.fit(frames).get_feature_names_out().tolist() == ["all__p", "all__q", "all__r", "all__s"]
+    assert not hasattr(passing.set_params(all=OnRows(StandardScaler())).fit(frames), "feature_names_in_")
+    rows = TemplateVectorizer(["word[0]", "word[-1]"]).fit_transform([["the", "dog"], ["cats"]])
+    joined = RowUnion([("all", "passthrough"), ("kept", OnRows(StandardScaler(with_mean=False)))]).fit(rows)
+    assert joined.template_names_ == ["all__word[0]", "all__word[-1]", "kept__word[0]", "kept__word[-1]"]
+
+
 def test_on_rows_is_the_transformer_on_all_rows():
     X = make_rows()
     stacked = np.vstack(X)
@@ -325,7 +373,12 @@ def test_sentences_from_frame():
     assert [len(t) for t in tables] == [2, 1, 1] and tables[0].columns.tolist() == ["word", "label"]
     with pytest.raises(ValueError, match="the sentence 's' continues in row 3"):
         sentences_from_frame(frame)
+    assert sentences_from_frame(frame[["word", "sentence"]].iloc[:3], fields="word")[0] == [
+        {"word": "a"},
+        {"word": "b"},
+    ]
     for bad, message in (
+        (frame[["sentence", "word", "word"]], "the frame has two columns 'word'; rename one"),
         (frame.assign(sentence=[None, "s", "t", "u"]), "the first row has no 'sentence'"),
         (frame.iloc[:0], "has no rows"),
         (frame.drop(columns="sentence"), "no column 'sentence'; it has 'doc', 'word', 'label'; .* by sentence="),

@@ -285,6 +285,19 @@ def test_hostile_scores():
     assert np.array_equal(result.vjp(np.ones((4, 3)))["scores"], np.zeros((4, 3)))
 
 
+def test_times_are_no_scores():
+    scores = np.zeros((3, 2))
+    for kind in ("datetime64[s]", "timedelta64[D]"):
+        for function in (
+            lambda own: sparsemap(LinearChain(), own),
+            lambda own: sparsemap(LinearChain(), [scores, own.tolist()]),
+            lambda own: map_inference(LinearChain(), scores, start=own[0]),
+            lambda own: FenchelYoungLoss(LinearChain()).loss_gradient(np.stack([own, own]), [[0, 0, 0]] * 2),
+        ):
+            with pytest.raises(ValueError, match="must be an array of numbers"):
+                function(scores.astype(kind))
+
+
 def test_complex_numbers_are_refused():
     scores, transitions = np.eye(3, 2), np.eye(2)
     result = sparsemap(LinearChain(), scores, transitions=transitions)

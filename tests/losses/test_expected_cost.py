@@ -22,7 +22,15 @@ from sklearn_sparsemap.factors import AtMostOne, FactorGraph
 from sklearn_sparsemap.inference import entropy
 from sklearn_sparsemap.losses import ExpectedCost, FenchelYoungLoss
 from sklearn_sparsemap.score_models import Network, Trees
-from sklearn_sparsemap.structures import LinearChain, Matching, Ranking, Subset
+from sklearn_sparsemap.structures import (
+    DependencyTree,
+    LinearChain,
+    Matching,
+    Path,
+    Ranking,
+    Simplex,
+    Subset,
+)
 
 NO_MARGINALS = ("matching", "custom", "ranking", "top two")
 KINDS = [kind for kind in RANDOM if kind not in NO_MARGINALS]
@@ -125,6 +133,46 @@ def test_certain_and_masked_scores():
         assert value == 0.0 and not gradient["scores"].any()
 
 
+@pytest.mark.parametrize("size", [2.0**10, 2.0**30])
+def test_common_terms_of_all_structures_change_no_entropy(size):
+    # Scores are multiples of 1/8, so that their differences are exact.
+    rng = np.random.default_rng(4)
+
+    def draw(*shape):
+        return np.round(8.0 * rng.normal(size=shape)) / 8.0
+
+    chain, tree = draw(4, M), draw(4, 3)
+    places = size * np.arange(1.0, 5.0)
+    # From 0 to 3 by three edges each.
+    path = Path([(0, 1), (0, 1), (1, 2), (1, 2), (2, 3), (2, 3)], 0, 3)
+    for structure, scores, common in (
+        (Simplex(), draw(5), size),
+        (LinearChain(), chain, places[:, None]),
+        (DependencyTree(), tree, places[:3]),
+        (Subset(2, 2), draw(4), -size),
+        (path, draw(6), size),
+    ):
+        value, gradient = entropy(structure, scores)
+        moved, other = entropy(structure, scores + common)
+        assert moved == pytest.approx(value, abs=1e-12), structure
+        np.testing.assert_allclose(other["scores"], gradient["scores"], atol=1e-9, err_msg=repr(structure))
+
+
+def test_the_gradient_of_the_entropy_keeps_digits_if_scores_are_large():
+    # Terms that structures do not share in one place: transitions, and an item that is always taken.
+    rng = np.random.default_rng(5)
+    scores = rng.normal(size=(4, M))
+    transitions = np.round(8.0 * rng.normal(size=(M, M))) / 8.0
+    _, gradient = entropy(LinearChain(), scores, transitions=transitions)
+    _, moved = entropy(LinearChain(), scores, transitions=transitions + 1024.0)
+    for name in ("scores", "transitions"):
+        np.testing.assert_allclose(moved[name], gradient[name], atol=2e-9)
+    items = rng.normal(size=4)
+    _, gradient = entropy(Subset(), items)
+    _, more = entropy(Subset(), np.append(items, 1e6))
+    np.testing.assert_allclose(more["scores"], np.append(gradient["scores"], 0.0), rtol=1e-9, atol=1e-12)
+
+
 def test_a_cost_of_labels():
     rng = np.random.default_rng(3)
     for kind in ("simplex", "chain"):
@@ -164,6 +212,9 @@ def test_wrong_input_names_the_remedy():
         ExpectedCost(Subset(), cost=np.zeros((2, 2)))
     with pytest.raises(ValueError, match="gold is forbidden"):
         ExpectedCost(LinearChain()).loss_gradient([[-np.inf, 0.0]], [0])
+    for structure in ("chain", LinearChain):
+        with pytest.raises(ValueError, match="an instance such as LinearChain"):
+            ExpectedCost(structure)
     with pytest.raises(ValueError, match=r"scores\[1\] is infeasible|infeasible"):
         ExpectedCost(LinearChain()).loss_gradient([[[0.0, 0.0]], [[-np.inf, -np.inf]]], [[0], [0]])
 

@@ -11,7 +11,7 @@ from registry import RANDOM
 
 from sklearn_sparsemap import map_inference, marginal_inference, sparsemap
 from sklearn_sparsemap.factors import AtMostOne, FactorGraph, Pair, StructureFactor, Xor
-from sklearn_sparsemap.losses import LOSSES, FenchelYoungLoss
+from sklearn_sparsemap.losses import LOSSES, ExpectedCost, FenchelYoungLoss, SPOPlusLoss
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
 NO_MARGINALS = ("matching", "custom", "ranking", "top two")
@@ -269,8 +269,23 @@ def test_wrong_input():
         loss.loss_gradient(np.zeros((2, 2)), [0, 2])
     with pytest.raises(ValueError, match=r"gold\[1\]: a path is 3 ints"):
         loss.loss_gradient([np.zeros((2, 2)), np.zeros((3, 2))], [[0, 1], [0, 1]])
-    with pytest.raises(ValueError, match="inconsistent numbers of samples: 2 and 1"):
+    with pytest.raises(ValueError, match="scores and gold have inconsistent numbers of samples: 2 and 1; gold needs"):
         loss.loss_gradient([np.zeros((2, 2)), np.zeros((3, 2))], [[0, 1]])
+
+
+def test_quotients_of_scores_and_temperature_that_overflow_are_refused():
+    graph = FactorGraph()
+    graph.add(AtMostOne(graph.variables(3)))
+    large = np.array([1e5, 2.0, 3.0])
+    for call in (
+        lambda: FenchelYoungLoss(Subset(), temperature=1e-305).loss_gradient(large, [1, 0, 0]),
+        lambda: FenchelYoungLoss(Subset(), "crf", temperature=1e-305).loss_gradient([large, large], [[1, 0, 0]] * 2),
+        lambda: ExpectedCost(Subset(), temperature=1e-305).loss_gradient(large, [1, 0, 0]),
+        lambda: FenchelYoungLoss(graph, temperature=1e-305).loss_gradient(large, [1, 0, 0]),
+        lambda: SPOPlusLoss(Subset(2, 2), 1e-305).loss_gradient([large], [[3.0, 1.0, 2.0]]),
+    ):
+        with pytest.raises(ValueError, match=r"divided by temperature=1e-305 are beyond 1e\+100.*higher temperature"):
+            call()
 
 
 @pytest.mark.parametrize("name", ["sparsemap", "margin_sparsemap", "perceptron", "hinge"])

@@ -539,6 +539,14 @@ def test_structures_that_parts_f1_cannot_compare(y_true, y_pred, message):
         parts_f1_score(y_true, y_pred)
 
 
+def test_parts_in_a_sparse_matrix_are_those_of_the_mask():
+    y_true = np.array([[1, 0, 1], [0, 1, 0]])
+    y_pred = np.array([[0, 0, 1], [0, 1, 1]])
+    expected = parts_f1_score(y_true.astype(bool), y_pred)
+    for pair in ((sparse.csr_array(y_true), y_pred), (sparse.coo_array(y_true), sparse.csr_array(y_pred))):
+        assert parts_f1_score(*pair) == expected
+
+
 def test_precision_at_k_is_that_of_the_twin():
     rng = np.random.default_rng(0)
     for k in (1, 3, 7):

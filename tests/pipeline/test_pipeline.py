@@ -8,6 +8,7 @@ from samples import make_chains
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import DictVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
@@ -25,6 +26,7 @@ from sklearn_sparsemap.features import (
 )
 from sklearn_sparsemap.pipeline import StructuredPipeline, make_structured_pipeline
 
+pd = pytest.importorskip("pandas")
 WORDS = [["the", "dog", "barks"], ["a", "cat"], ["a", "dog"], ["the", "cat", "barks"]] * 3
 TAGS = [["D", "N", "V"], ["D", "N"], ["D", "N"], ["D", "N", "V"]] * 3
 
@@ -147,6 +149,26 @@ def test_conformal_sets_leave_out_empty_sentences():
     assert found.missed([[], WORDS[0]], [[], TAGS[0]])[0] == 0.0
     n_classes = len(model[-1].classes_)
     assert [own.shape for own in found.predict_set([[], WORDS[0]])] == [(0, n_classes), (len(WORDS[0]), n_classes)]
+
+
+def test_frozen_steps_of_a_stream_learn_nothing():
+    X, y = make_chains()
+    scaler = OnRows(StandardScaler()).fit(X)
+    mean = scaler.transformer_.mean_.copy()
+    stream = make_structured_pipeline(FrozenEstimator(scaler), StructuredSparseMAPClassifier("chain"))
+    stream.partial_fit([x + 9.0 for x in X], y, classes=["x", "y", "z"])
+    assert np.array_equal(scaler.transformer_.mean_, mean)
+    frozen = StructuredPipeline([("scaler", scaler), ("model", FrozenEstimator(stream[-1]))])
+    with pytest.raises(AttributeError, match="no effect on a FrozenEstimator"):
+        frozen.partial_fit(X, y)
+
+
+def test_conformal_targets_are_read_by_position():
+    model = tagger().fit(WORDS, TAGS)
+    conformal = ConformalStructures(model)
+    samples, tags = [[], *WORDS[:4]], [[], *TAGS[:4]]
+    series = pd.Series(tags, index=[3, 1, 4, 0, 2])
+    assert conformal.nonconformity(samples, series).tolist() == conformal.nonconformity(samples, tags).tolist()
 
 
 def test_sentences_without_words_have_no_tree():

@@ -200,7 +200,7 @@ def test_dollars_are_no_formulas():
     assert {"$a", "b$"} <= {text for text, _ in visible_texts(figure)}
 
 
-@pytest.mark.parametrize(("n", "limit"), [(5, 24), (12, 24), (50, 100)])
+@pytest.mark.parametrize(("n", "limit"), [(5, 24), (12, 24), (26, 52)])
 def test_trees_with_many_ties_are_limited(n, limit):
     rng = np.random.default_rng(0)
     words = np.arange(n)
@@ -218,7 +218,7 @@ def test_trees_with_many_ties_are_limited(n, limit):
     assert all(probability[arc] >= left for arc in shown - first)
     left = f"{left:.2f}"
     assert texts_of(display.legend_)[-1] == f"{len(probability) - limit} arcs up to {left} not drawn"
-    assert max(display.figure_.get_size_inches()) < 12 if n < 50 else True
+    assert max(display.figure_.get_size_inches()) < 12 if n < 26 else True
     with pytest.raises(ValueError, match="max_arcs must be a positive int; got 0"):
         display.plot(max_arcs=0)
 
@@ -253,8 +253,18 @@ def test_names_of_states_are_strokes_and_numbers_are_lines():
     assert all(thin.get_linewidth() < 0.5 * thick.get_linewidth() for thin, thick in zip(names.paths_, numbers.paths_))
 
 
-@pytest.mark.parametrize(("n", "lengths"), [(5, [5]), (12, [12]), (13, [7, 6]), (50, [10] * 5), (49, [10] * 4 + [9])])
-@pytest.mark.parametrize("labels", [None, ["sun", "rain", "snow"]])
+@pytest.mark.parametrize(
+    ("n", "lengths", "labels"),
+    [
+        (5, [5], ["sun", "rain", "snow"]),
+        (12, [12], ["sun", "rain", "snow"]),
+        (13, [7, 6], ["sun", "rain", "snow"]),
+        (50, [10] * 5, ["sun", "rain", "snow"]),
+        # Lines do not depend on the names of states.
+        (12, [12], None),
+        (49, [10] * 4 + [9], None),
+    ],
+)
 def test_long_chains_are_wrapped_into_lines(n, lengths, labels):
     rng = np.random.default_rng(0)
     paths = [(rng.integers(0, 3, n), 0.6), (rng.integers(0, 3, n), 0.4)]
@@ -296,34 +306,35 @@ def test_lines_of_a_chain_divide_given_axes():
 
 
 def test_long_sequences_are_cut_with_a_note():
-    path = np.arange(300) // 7 % 3
+    # Few more than the steps that are drawn by default: 60 of a chain, 100 of a segmentation.
+    path = np.arange(120) // 7 % 3
     display = ChainDisplay([(path, 0.7), (path[::-1], 0.3)])
     for options, shown, note in (
-        ({}, range(60), "only steps 1 to 60 of 300 are drawn"),
-        ({"start": 250, "max_lines": 2, "max_steps": 10}, range(250, 270), "only steps 251 to 270 of 300 are drawn"),
-        ({"start": 290}, range(290, 300), "only steps 291 to 300 of 300 are drawn"),
-        ({"max_lines": 9, "max_steps": 100}, range(300), None),
+        ({}, range(60), "only steps 1 to 60 of 120 are drawn"),
+        ({"start": 80, "max_lines": 2, "max_steps": 10}, range(80, 100), "only steps 81 to 100 of 120 are drawn"),
+        ({"start": 110}, range(110, 120), "only steps 111 to 120 of 120 are drawn"),
+        ({"max_lines": 9, "max_steps": 50}, range(120), None),
     ):
         axes = np.ravel(display.plot(**options).ax_)
         words = [label.get_text() for ax in axes for label in ax.get_xticklabels()]
         assert words == [str(step + 1) for step in shown]
         assert texts_of(display.legend_) == ["p = 0.70", "p = 0.30", *([note] if note else [])]
         plt.close(display.figure_)
-    spans = [[0, 130, 0], [130, 230, 1], [230, 300, 2]]
-    for structure in (spans, np.repeat([0, 1, 2], [130, 100, 70])):
+    spans = [[0, 103, 0], [103, 107, 1], [107, 120, 2]]
+    for structure in (spans, np.repeat([0, 1, 2], [103, 4, 13])):
         strips = SegmentationDisplay([(structure, 1.0)])
         for options, blocks in (
             ({}, [(0, 100)]),
-            ({"start": 110, "max_steps": 150}, [(0, 20), (20, 100), (120, 30)]),
-            ({"max_steps": None}, [(0, 130), (130, 100), (230, 70)]),
+            ({"start": 98, "max_steps": 10}, [(0, 5), (5, 4), (9, 1)]),
+            ({"max_steps": None}, [(0, 103), (103, 4), (107, 13)]),
         ):
             drawn = strips.plot(**options).blocks_[0]
             assert [(round(bar.get_x() + 0.5), round(bar.get_width())) for bar in drawn] == blocks
             notes = [text for text in texts_of(strips.legend_) if "are drawn" in text]
             assert len(notes) == (options != {"max_steps": None})
             plt.close(strips.figure_)
-    for wrong in (-1, 300, 0.5):
-        with pytest.raises(ValueError, match="start must be a step, an int from 0 to 299"):
+    for wrong in (-1, 120, 0.5):
+        with pytest.raises(ValueError, match="start must be a step, an int from 0 to 119"):
             display.plot(start=wrong)
 
 

@@ -34,10 +34,10 @@ def trees_by_shape(shape):
     return bracketings({1: 2, 4: 3, 10: 4}[shape[0]])[:2]
 
 
-def test_2000_hypergraphs_have_the_results_of_all_their_derivations():
-    rng = np.random.default_rng(0)
+def test_hypergraphs_have_the_results_of_all_their_derivations(draws):
+    rng, n_graphs = np.random.default_rng(0), draws(300)
     counts = {"mixed": 0, "forbidden": 0, "unused": 0, "binary": 0, "ties": 0, "fixed": 0}
-    for i in range(2000):
+    for i in range(n_graphs):
         instance = random_hyperpath(rng, ties=i % 5 == 0, forbid=i % 3 == 0, scale=(0.3, 1.0, 10.0)[i % 7 % 3])
         structure, scores = instance.structure, instance.scores
         derivations, M, theta = instance.enumerate()
@@ -69,7 +69,7 @@ def test_2000_hypergraphs_have_the_results_of_all_their_derivations():
         counts["binary"] += bool((structure.tails[:, 0] != structure.tails[:, 1]).all())
         counts["ties"] += len(np.unique(theta[allowed])) < allowed.sum()
         counts["fixed"] += structure.fixed_size
-    assert min(counts.values()) > 100, counts
+    assert min(counts.values()) > n_graphs // 20, counts
 
 
 def test_hypergraphs_in_which_a_derivation_could_have_a_node_twice_are_refused():
@@ -269,6 +269,10 @@ def test_it_is_a_value():
         (lambda: Hyperpath([1], [[0]]), r"tails must be ints of shape \(1, 2\)"),
         (lambda: Hyperpath([1], [[0, 0.5]]), "tails must be ints"),
         (lambda: Hyperpath([1, -1], [[0, -1], [0, -1]]), r"heads\[1\] is negative"),
+        (lambda: Hyperpath(np.array([2**63 + 2], np.uint64), [[0, -1]]), "heads has the node 9223372036854775810"),
+        (lambda: Hyperpath(np.ma.masked_equal([1, 2], 2), [[0, -1], [1, -1]]), "heads is a masked array"),
+        (lambda: BRACKETS.heads.__setitem__(0, 1), "read-only"),
+        (lambda: BRACKETS.tails.__setitem__(0, 1), "read-only"),
         (lambda: Hyperpath([1], [[0, -2]]), r"tails\[0, 1\] is -2; a tail is a node, or -1 for none"),
         (
             lambda: Hyperpath([1], [[2, -1]]),

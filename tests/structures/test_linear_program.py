@@ -148,6 +148,17 @@ def test_paths_are_integer_by_themselves():
         map_inference(LinearProgram([[2.0, 2.0]], [3.0], integer=False), [1.0, 0.5])
 
 
+def test_the_pool_satisfies_constraints_that_have_changed():
+    program = LinearProgram(np.ones((1, 3)), [2.0])
+    scores = [1.0, 2.0, 3.0]
+    assert map_inference(program, scores).value == 5.0
+    program.b[0] = 1.0
+    assert not len(program.pool)
+    with pytest.raises(ValueError, match="no solution was found yet"):
+        program.on_pool()
+    assert map_inference(program, scores).value == map_inference(program.on_pool(), scores).value == 3.0
+
+
 def test_it_is_learned_end_to_end_and_from_its_pool():
     rng = np.random.default_rng(2)
     sizes = rng.integers(1, 5, size=6)

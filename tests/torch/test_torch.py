@@ -576,6 +576,7 @@ RIGHT = torch.zeros(2, 3, 3)
         ((DependencyTree(), torch.zeros(2, 4, 3)), {"lengths": torch.tensor([3, 4])}, r"lengths\[1\] is 4"),
         ((Simplex(), torch.zeros(2, 3, dtype=torch.int64)), {}, "floating point"),
         ((Simplex(), torch.zeros(2, 3)), {"temperature": 0.0}, "temperature"),
+        ((Simplex(), torch.ones(2, 3)), {"temperature": 1e-310}, "temperature must be at least 1e-100"),
         ((Simplex(), torch.zeros(2, 3)), {"max_iter": 0}, "max_iter"),
     ],
 )
@@ -741,6 +742,29 @@ def test_the_expected_cost_is_differentiated_once_and_refuses_more():
         FenchelYoungLoss(LinearChain(), "expected_cost")
 
 
+def test_gradients_that_are_tiny_or_missing_stay_so():
+    # The inverse of 1e-320 overflows. In the first sample it must not lead to a loop without end, or to NaN.
+    case = CASES["chain"]
+    y = torch.tensor(GOLD["chain"])
+    scores = torch.tensor(case.scores, requires_grad=True)
+    crf = FenchelYoungLoss(LinearChain(), "crf", reduction="none")
+    (residuals,) = torch.autograd.grad(crf(scores, y).sum(), scores, create_graph=True)
+    random = torch.rand(scores.shape, generator=torch.Generator().manual_seed(0), dtype=scores.dtype)
+    outputs = {
+        "SparseMAP": (sparsemap(LinearChain(), scores) * random).flatten(1).sum(1),
+        "expected cost": ExpectedCost(LinearChain(), reduction="none")(scores, y),
+        "crf, second derivative": (residuals * random).flatten(1).sum(1),
+    }
+    for name, values in outputs.items():
+        (wanted,) = torch.autograd.grad(values.sum(), scores, retain_graph=True)
+        for factor in (1e-320, torch.nan):
+            upstream = torch.ones_like(values)
+            upstream[0] = factor
+            (found,) = torch.autograd.grad(values, scores, upstream, retain_graph=True)
+            assert torch.equal(found[1:], wanted[1:]), name
+            assert (found[0].abs() < 1e-300).all() if factor == 1e-320 else found[0].isnan().any(), name
+
+
 def test_a_cost_of_labels_enters_the_loss():
     cost = [[0.0, 1.0, 3.0], [2.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
     case = CASES["chain"]
@@ -768,6 +792,10 @@ def test_wrong_gold_says_what_is_wrong():
             FenchelYoungLoss(Subset(), **options)
     with pytest.raises(ValueError, match="Gibbs"):
         FenchelYoungLoss(graph_cases()["pairs"].what, "crf")
+    for structure in (LinearChain, "chain"):
+        for loss in (FenchelYoungLoss, ExpectedCost):
+            with pytest.raises(ValueError, match=r"such as LinearChain\(\); got"):
+                loss(structure)
 
 
 def test_a_small_network_learns():

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from transform_cases import LAYERS, TRANSFORMS, WEIGHTS, expected, links, table
+from transform_cases import LAYERS, TRANSFORMS, WEIGHTS, compiled_layers, expected, links, table
 
 from sklearn_sparsemap.factors import FactorGraph, Xor
 from sklearn_sparsemap.structures import LinearChain, Matching, SequenceBudget, Simplex, Subset
@@ -92,12 +92,15 @@ PLACES = {
 
 
 @pytest.mark.parametrize("transform", [*TRANSFORMS, "dual_level"])
-def test_the_table_of_transforms_is_true(transform):
+def test_the_table_of_transforms_is_true(transform, request):
+    with_compiler = compiled_layers(transform, request.config)
     found = {place: set() for place in PLACES}
     for name, (_, _, scores) in LAYERS.items():
         wanted, scores = expected(name)["jvp" if transform == "dual_level" else transform], torch.tensor(scores)
         own = transforms_of(torch.tensor(WEIGHTS[name]))[transform]
         for place, of in PLACES.items():
+            if place != "eager" and name not in with_compiler:
+                continue
             torch._dynamo.reset()
             found[place].add(cell(of(own, layer_of(name)), scores, wanted))
             # The eager layer is as before, in particular after an error.
@@ -176,8 +179,14 @@ def _rows(shape):
     return graph
 
 
-@pytest.mark.parametrize("dynamic", [None, True])
-@pytest.mark.parametrize("name", SHAPED)
+def pytest_generate_tests(metafunc):
+    """Compile for any size at once (True) two layers, or all with --thorough; the others from the second size on."""
+    if "dynamic" in metafunc.fixturenames:
+        at_once = SHAPED if metafunc.config.getoption("thorough") else ("steps", "graph")
+        cases = [*((name, None) for name in SHAPED), *((name, True) for name in at_once)]
+        metafunc.parametrize(("name", "dynamic"), cases)
+
+
 def test_compiled_layers_take_other_sizes(name, dynamic):
     what, shapes, transitions = SHAPED[name]
     is_graph = name in ("graph", "function")

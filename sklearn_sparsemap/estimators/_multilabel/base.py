@@ -21,7 +21,15 @@ from ..._core.pickles import PickleMixin
 from ..._core.ragged import RaggedArray, ragged_of_checked
 from ..._core.sklearn_bases import BaseEstimator, ClassifierMixin
 from ..._core.tables import by_samples
-from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive, keep_text
+from ..._core.validation import (
+    check_choice,
+    check_magnitude,
+    check_matrix,
+    check_parameters,
+    check_positive,
+    check_sample_weight,
+    keep_text,
+)
 from ..._training._network import NetworkModel
 from ...inference._labels import LabelGraph
 from ...score_models import Network
@@ -249,12 +257,13 @@ class LabelSetClassifier(
             filled = filled if sparse.issparse(filled) else np.asarray(filled)
             filled, known = add_ancestors(filled, self._fitted("_graph").constraints, known)
         predicted = self.predict(X, names=False)
+        weights = check_sample_weight(sample_weight, len(predicted))
         if known is None:
-            return accuracy_score(keep_text(filled), predicted, sample_weight=sample_weight)
+            return accuracy_score(keep_text(filled), predicted, sample_weight=weights)
         if predicted.shape != known.shape:
             raise ValueError(f"y has shape {known.shape}, but {predicted.shape} labels are predicted")
         right = ((predicted == np.asarray(filled)) | ~known).all(axis=1)
-        return float(np.average(right, weights=sample_weight))
+        return float(np.average(right, weights=weights))
 
     @property
     def _inference(self):

@@ -34,7 +34,8 @@ def make_coherent(probabilities, pairs):
 
 def _spread(values, pairs, bound):
     """Bound the first label of each pair by the second one, until nothing changes."""
-    rows = np.ascontiguousarray(values.T)
+    # A copy: the transpose of a single sample is contiguous.
+    rows = np.array(values.T, order="C")
     changed = True
     while changed:
         changed = False

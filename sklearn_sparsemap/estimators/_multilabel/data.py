@@ -18,7 +18,7 @@ from ..._core.indicators import as_indicator, in_order, label_sets, names_in
 from ..._core.ordering import sorted_set
 from ..._core.ragged import RaggedArray, ragged_of_checked
 from ..._core.tables import column_names, rows_of
-from ..._core.validation import check_magnitude, check_matrix, first_of, keep_text, name_array
+from ..._core.validation import check_magnitude, check_matrix, first_of, is_missing, keep_text, name_array
 from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
 from ...inference._labels import LabelGraph, OneLabel
@@ -273,6 +273,8 @@ def read_names(classes, n_labels, constraints, fitted):
         classes = names_in_edges(constraints, n_labels)
     if classes is None:
         return np.arange(n_labels)
+    if any(name is None or is_missing(name) for name in classes):
+        raise ValueError("a label has no name (None or NaN); name each column of Y")
     names = name_array(classes)
     if names.ndim != 1 or len(names) != n_labels:
         raise ValueError(f"there are {n_labels} labels, but names of shape {names.shape}; name each column of Y")

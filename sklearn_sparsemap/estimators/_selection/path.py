@@ -308,4 +308,4 @@ def _joined(estimator, head, model):
     """Return a fitted model, in a pipeline if the estimator was one."""
     if not isinstance(estimator, Pipeline):
         return model
-    return Pipeline([*(head.steps if head is not None else []), (estimator.steps[-1][0], model)])
+    return type(estimator)([*(head.steps if head is not None else []), (estimator.steps[-1][0], model)])

@@ -17,16 +17,17 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_feature_names, validate_data
+from sklearn.utils.validation import validate_data
 
 from ..._core.errors import Place, SampleError
 from ..._core.ordering import sorted_set
 from ..._core.ragged import RaggedArray, ragged_of_checked
-from ..._core.tables import refuse_iterator
+from ..._core.tables import error_of_iterator
 from ..._core.validation import (
     IGNORED,
     check_magnitude,
     check_matrix,
+    check_names_of_features,
     check_no_missing,
     check_not_ignored,
     check_not_masked,
@@ -90,10 +91,6 @@ def check_flat(estimator, X, y=None, *, reset):
     else:
         check_target(y, SEVERAL_LABELS)
         y = plain_list(y) if isinstance(y, list | tuple) and len(y) and hasattr(y[0], "as_py") else y
-        may_hold_none = isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype == object)
-        unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
-        if unlabelled:
-            raise SampleError("y", unlabelled[0], " is None; leave out samples without a label")
         values, y = validate_data(estimator, X, keep_text(y), **_CHECKS, reset=reset, multi_output=False)
         check_classification_targets(y)
     dtype = (estimator._dtype if reset else estimator._learned.model.dtype) or values.dtype
@@ -124,7 +121,7 @@ def check_rows(estimator, score_ndim, X, y=None, *, reset, allow_empty=False):
         raise ValueError(
             "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
         )
-    _check_names_of_features(estimator, X, reset=reset)
+    check_names_of_features(estimator, X, reset=reset)
     dtype = estimator._dtype if reset else estimator._learned.model.dtype
     X = check_samples(X, None if reset else estimator.n_features_in_, score_ndim, dtype, allow_empty)
     if y is not None:
@@ -133,39 +130,6 @@ def check_rows(estimator, score_ndim, X, y=None, *, reset, allow_empty=False):
     if reset:
         estimator.n_features_in_ = X.values.shape[1]
     return X
-
-
-def _check_names_of_features(estimator, X, *, reset):
-    """Store the names of the features of structured samples, or check them as scikit-learn does for flat data.
-
-    Samples have names if they are data frames with equal columns.
-
-    Parameters
-    ----------
-    estimator : estimator
-        With `reset`, it gets `feature_names_in_` if the samples have names.
-    X : sequence of samples
-        In the user's form.
-    reset : bool
-        Whether to store the names, in a fit, or to check them.
-
-    Raises
-    ------
-    ValueError
-        If columns differ between samples, or from those of the fit.
-    """
-    first = X[0] if isinstance(X, list | tuple) and len(X) else None
-    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and len(X):
-        first = X[0]
-    if not hasattr(first, "columns"):
-        if reset and hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_
-        return
-    names = list(first.columns)
-    for i, sample in enumerate(X):
-        if list(getattr(sample, "columns", ())) != names:
-            raise SampleError("X", i, " has other columns than X[0]; give all samples the same, in the same order")
-    _check_feature_names(estimator, first, reset=reset)
 
 
 def combine_weights(X, gold, classes, sample_weight, class_weight):
@@ -332,6 +296,8 @@ def _check_classes(classes):
     classes = sorted_set(classes) if isinstance(classes, set | frozenset) else list(classes)
     if classes and hasattr(classes[0], "as_py"):
         classes = plain_list(classes)
+    if any(label is None for label in classes):
+        raise ValueError("classes has None, which is an unknown label; leave it out")
     try:
         check_no_missing(classes, "classes")
         return sorted_labels(classes)
@@ -428,17 +394,21 @@ def check_target(y, remedy):
     Raises
     ------
     ValueError
-        If a label is missing (NumPy writes NaN among str as "nan"), or is a set or a sequence of labels.
+        If a label is None or missing (NumPy writes NaN among str as "nan"), or is a set or a sequence of labels. Also
+        if only some labels are text (NumPy writes 1 among str as "1").
     """
     if isinstance(y, Iterator):
-        refuse_iterator(y, "y")
+        raise error_of_iterator(y, "y")
     if isinstance(y, np.ma.MaskedArray):
         check_not_masked(y, "y")
     if (hasattr(y, "ndim") and y.ndim != 1) or isinstance(y, str | bytes) or not isinstance(y, Sized):
         return
     if isinstance(y, np.ndarray) and y.dtype != object:
         return
-    labels = y.tolist() if hasattr(y, "tolist") else list(y)
+    labels = plain_list(y)
+    unlabelled = next((i for i, label in enumerate(labels) if label is None), None)
+    if unlabelled is not None:
+        raise SampleError("y", unlabelled, " is None; leave out samples without a label")
     several = [i for i, label in enumerate(labels) if isinstance(label, set | frozenset)]
     if not several and not _is_rectangular(labels):
         several = [i for i, label in enumerate(labels) if isinstance(label, list | tuple | np.ndarray)]
@@ -447,6 +417,12 @@ def check_target(y, remedy):
         raise SampleError("y", i, f" is {quoted(labels[i])}, a legacy multi-label representation; {remedy}")
     with suppress(TypeError):
         check_no_missing(labels)
+    kinds = dict.fromkeys(map(type, labels))
+    others = [kind.__name__ for kind in kinds if not issubclass(kind, str)]
+    if others and len(others) < len(kinds):
+        raise ValueError(
+            f"y has labels of type str and of type {others[0]}, which NumPy would convert to text; write all as str"
+        )
 
 
 def _is_rectangular(labels):

@@ -80,6 +80,8 @@ class StructuredFace:
         else:
             raise ValueError("there is only one structure that is not forbidden, and nothing to compare it with")
         first = best[0][0]
+        if self._model._structure.labelled and np.shape(rival) != np.shape(first):
+            raise ValueError(f"against has {np.size(rival)} labels, but x has {np.size(first)} steps")
         labels = targets.labels(classes)
         difference, terms, sides = terms_of_difference(batch, self.learned, first, rival, names, labels)
         predicted, rival = self.decode([first, rival])

@@ -104,7 +104,7 @@ def _check_tokens(tokens, X):
     """Return the tokens of all samples, as `Offsets`."""
     if isinstance(tokens, str) or not hasattr(tokens, "__len__"):
         raise ValueError(f"tokens must be a sequence with the tokens of each sample; got {quoted(tokens)}")
-    check_same_length(X, tokens)
+    check_same_length(X, tokens, ("X", "tokens"), "list of tokens")
     found = [read_tokens(own, f"tokens[{i}]") for i, own in enumerate(tokens)]
     for i, (own, grid) in enumerate(zip(found, X.grids.tolist())):
         if len(own.words) != grid[0]:

@@ -282,7 +282,7 @@ class Labels(OtherStructures):
         return classes.tolist()
 
     def labels_in(self, y):
-        return dict.fromkeys(flat_labels(y))
+        return dict.fromkeys(label for label in flat_labels(y) if label is not None)
 
 
 class LabelSequences(Labels):

@@ -90,7 +90,7 @@ def sentences_from_frame(
     Raises
     ------
     ValueError
-        If a column is missing, or the rows of a sentence are not consecutive.
+        If a column is missing, two have the same name, or the rows of a sentence are not consecutive.
 
     Examples
     --------
@@ -125,8 +125,11 @@ def _check_columns(frame, used, fields):
     if not hasattr(frame, "columns"):
         raise ValueError(f"frame must be a DataFrame with one row a token; got {type(frame).__name__}")
     known = list(frame.columns)
+    twice = [name for i, name in enumerate(known) if name in known[:i]]
+    if twice:
+        raise ValueError(f"the frame has two columns {twice[0]!r}; rename one")
     others = [name for name in known if not any(name in names for names in used.values())]
-    fields = others if fields is None else list(fields)
+    fields = others if fields is None else [fields] if isinstance(fields, str) else list(fields)
     for parameter, names in {**used, "fields": fields}.items():
         unknown = [name for name in names if name not in known]
         if unknown:

@@ -6,17 +6,20 @@ Used by `out_of_fold_scores.py`.
 from __future__ import annotations
 
 from collections.abc import Sized
+from functools import partial
 from itertools import chain
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import MetaEstimatorMixin, OneToOneFeatureMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, NDArray, Self
 from ..._core.available import available_if
-from ..._core.errors import SampleError
+from ..._core.errors import Place, SampleError
 from ..._core.ragged import RaggedArray
+from ..._core.tables import check_equal_columns
 from ..._core.validation import check_matrix
 from .output import MetaRaggedTransformer
 
@@ -91,7 +94,7 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
 
     @available_if(_inner_has_partial_fit)
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
-        """Fit the transformer to more rows, if it has `partial_fit`.
+        """Fit the transformer to more rows, if it has `partial_fit`. A `FrozenEstimator` learns nothing.
 
         Parameters
         ----------
@@ -105,7 +108,10 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         """
         rows = SampleRows(X)
         fitted = self.transformer_ if hasattr(self, "transformer_") else clone(self.transformer)
-        return self._take(fitted.partial_fit(rows.values, rows.labels(y)), rows)
+        if not isinstance(fitted, FrozenEstimator):
+            # A frozen one passes `partial_fit` on to its estimator.
+            fitted.partial_fit(rows.values, rows.labels(y))
+        return self._take(fitted, rows)
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit the transformer to the rows of all samples, and transform them.
@@ -175,13 +181,12 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         names : object array with one entry a column
         """
         check_is_fitted(self)
-        try:
-            return np.asarray(self._fitted_transformer.get_feature_names_out(input_features), dtype=object)
-        except (AttributeError, ValueError):
-            # A pipeline has the method, but raises an error if one of its steps has not.
-            if input_features is not None or not hasattr(self, "_n_columns"):
-                raise
-        return np.array([f"x{i}" for i in range(self._n_columns)], dtype=object)
+        transformer = self._fitted_transformer
+        own = None
+        if input_features is None and hasattr(self, "_n_columns"):
+            own = _names_out(transformer)
+            own = [f"x{i}" for i in range(self._n_columns)] if own is None else own
+        return np.asarray(transformer.get_feature_names_out(input_features) if own is None else own, dtype=object)
 
     @property
     def n_features_in_(self) -> int:
@@ -196,14 +201,27 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
 
     def _take(self, transformer, rows):
         """Store a fitted transformer, and the number of its columns: for names, and for samples without rows."""
-        if hasattr(transformer, "transform"):
-            self._n_columns = _n_columns_of(transformer.transform(rows.values[:1]))
+        names = _names_out(transformer)
+        if names is not None:
+            self._n_columns = len(names)
+        elif hasattr(transformer, "transform"):
+            # All rows, because a transformer may refuse a few of them.
+            self._n_columns = _n_columns_of(transformer.transform(rows.values))
         self.transformer_ = transformer
         return self
 
     def _requires_fit(self):
         tags = getattr(self.transformer, "__sklearn_tags__", None)
         return tags is None or tags().requires_fit
+
+
+def _names_out(transformer):
+    """Return the names of the columns of a transformer, or None if it has none."""
+    try:
+        return transformer.get_feature_names_out()
+    except (AttributeError, ValueError):
+        # A pipeline has the method, but raises an error if one of its steps has not.
+        return None
 
 
 def _n_columns_of(values):
@@ -289,10 +307,7 @@ def _is_numbers(row):
 
 def _join_frames(samples):
     """Return one data frame of the rows of all."""
-    names = list(samples[0].columns)
-    for i, sample in enumerate(samples):
-        if not hasattr(sample, "columns") or list(sample.columns) != names:
-            raise SampleError("X", i, f" has other columns than X[0], which has {names}; give all samples the same")
+    check_equal_columns(samples, partial(Place, "X"))
     library = type(samples[0]).__module__.split(".")[0]
     if library == "polars":
         import polars as pl

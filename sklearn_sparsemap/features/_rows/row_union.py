@@ -12,7 +12,7 @@ from ..._core.annotations import Any, NDArray, Self, Sequence
 from ..._core.export import ArraysMixin
 from ..._core.ragged import RaggedArray
 from ..._core.sklearn_bases import MYPY
-from ..._core.validation import check_matrix, check_samples
+from ..._core.validation import check_matrix, check_names_of_features, check_samples
 from .output import MetaRaggedTransformer
 
 if MYPY:
@@ -41,6 +41,8 @@ class RowUnion(ArraysMixin, MetaRaggedTransformer, _BaseComposition, auto_wrap_o
         `GroupLassoPerceptron` selects among them.
     named_transformers_ : Bunch
         The fitted transformers by name.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns of samples that are data frames, if a part is ``"passthrough"``.
 
     Examples
     --------
@@ -133,7 +135,13 @@ class RowUnion(ArraysMixin, MetaRaggedTransformer, _BaseComposition, auto_wrap_o
     def n_features_in_(self) -> int:
         """Number of columns of the samples, if the parts take numbers."""
         check_is_fitted(self)
-        return next(part for _, part in self._parts if not isinstance(part, str)).n_features_in_
+        parts = [part for _, part in self._parts if not isinstance(part, str)]
+        if parts:
+            return parts[0].n_features_in_
+        widths = [*vars(self).get("_widths", {}).values()]
+        if not widths:
+            raise AttributeError("n_features_in_ is known after the first fit or transform")
+        return widths[0]
 
     @property
     def named_transformers_(self) -> Bunch:
@@ -156,12 +164,25 @@ class RowUnion(ArraysMixin, MetaRaggedTransformer, _BaseComposition, auto_wrap_o
         check_is_fitted(self)
         names = []
         for name, transformer in self._parts:
-            if isinstance(transformer, str):
-                own = [] if transformer == "drop" else [f"x{i}" for i in range(self._widths[name])]
+            if transformer == "drop":
+                own = []
+            elif transformer == "passthrough":
+                own = self._names_of_samples(name) if input_features is None else input_features
             else:
                 own = transformer.get_feature_names_out(input_features)
             names += [f"{name}__{column}" for column in own]
         return np.array(names, dtype=object)
+
+    def _names_of_samples(self, name):
+        """Return the names of the columns of a part that passes the samples on."""
+        if hasattr(self, "feature_names_in_"):
+            return self.feature_names_in_
+        if name not in vars(self).get("_widths", {}):
+            raise ValueError(
+                f"the part {name!r} has the columns of the samples, and there were none yet; call fit or transform, or "
+                "pass input_features"
+            )
+        return [f"x{i}" for i in range(self._widths[name])]
 
     @property
     def _parts(self):
@@ -189,6 +210,9 @@ class RowUnion(ArraysMixin, MetaRaggedTransformer, _BaseComposition, auto_wrap_o
         parts = [(name, part) for name, part in parts if not (isinstance(part, str) and part == "drop")]
         if not parts:
             raise ValueError("all transformers are 'drop'; keep at least one")
+        passes = any(isinstance(part, str) for _, part in parts)
+        is_first = method == "fit_transform" or not hasattr(self, "_fitted")
+        check_names_of_features(self, X if passes else (), reset=is_first)
         values, groups, names, widths, first = [], [], [], {}, None
         for name, transformer in parts:
             made = X if isinstance(transformer, str) else _rows_of(transformer, method, X, *y)
@@ -203,9 +227,10 @@ class RowUnion(ArraysMixin, MetaRaggedTransformer, _BaseComposition, auto_wrap_o
                 raise ValueError(f"the part {name!r} makes {found}; all parts must make the same rows")
             values.append(rows.values)
             widths[name] = rows.values.shape[1]
-            own = getattr(transformer, "template_names_", None) if rows.groups is not None else None
-            if own is None and rows.groups is not None:
-                own = range(int(rows.groups.max(initial=-1)) + 1)
+            own = None
+            if rows.groups is not None:
+                own = getattr(transformer, "template_names_", rows.group_names)
+                own = range(int(rows.groups.max(initial=-1)) + 1) if own is None else own
             groups.append(len(names) + (np.zeros(widths[name], np.int32) if own is None else rows.groups))
             names += [name] if own is None else [f"{name}__{group}" for group in own]
         self.groups_ = np.concatenate(groups).astype(np.int32)

@@ -506,7 +506,8 @@ def _pair_scores(value, factor, what):
     array = check_numbers(value, what).copy()
     wanted = factor.accepted_shapes[None]
     if array.shape not in wanted:
-        raise error_at(what, f" has shape {array.shape}; there must be {' or '.join(map(str, wanted))} pair scores")
+        shapes = " or ".join(map(str, dict.fromkeys(wanted)))
+        raise error_at(what, f" has shape {array.shape}; there must be {shapes} pair scores")
     if not np.isfinite(array).all():
         bad = array.ravel()[np.argmin(np.isfinite(array.ravel()))]
         raise error_at(what, f" contains {bad}; pair scores must be finite. To forbid a pair use AtMostOne")
@@ -520,7 +521,8 @@ def _table_scores(value, factor, what):
     array = check_scores(value, np.ndim(value), what) if np.size(value) else np.zeros(np.shape(value))
     wanted = factor.accepted_shapes[None]
     if array.shape not in wanted:
-        raise error_at(what, f" has shape {array.shape}; there must be tables of {' or '.join(map(str, wanted))}")
+        shapes = " or ".join(map(str, dict.fromkeys(wanted)))
+        raise error_at(what, f" has shape {array.shape}; there must be tables of {shapes}")
     if factor.features is not None and not np.isfinite(array).all():
         raise error_at(what, " contains -inf; tables that are summed with features must be finite")
     return array

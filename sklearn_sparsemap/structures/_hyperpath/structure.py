@@ -11,7 +11,8 @@ from ..._core.annotations import Any, ArrayLike, Callable, Mapping, NDArray, Seq
 from ..._core.jit import readonly
 from ..._core.keys import as_key
 from ..._core.tables import refuse_names
-from .._base import InEstimators, Structure, as_bools, as_parts, solver_in_tensors
+from ..._core.validation import check_not_masked
+from .._base import InEstimators, Structure, as_bools, as_parts, check_fits, solver_in_tensors
 from .arcs import reaches, usable_arcs
 from .entering import ways_of_hyperpath
 from .gibbs import hyperpath_marginals
@@ -257,6 +258,7 @@ def _checked(heads, tails):
     """Return heads and tails as int arrays; raise ValueError if they are no hyperarcs."""
     for name, array in (("heads", heads), ("tails", tails)):
         refuse_names(array, name)
+        check_not_masked(array, name)
     given = np.asarray(heads)
     if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
         raise ValueError(
@@ -273,7 +275,10 @@ def _checked(heads, tails):
     if own.min() < -1:
         arc, column = np.unravel_index(own.argmin(), own.shape)
         raise ValueError(f"tails[{arc}, {column}] is {own.min()}; a tail is a node, or -1 for none")
-    return given.astype(np.int64), own.astype(np.int64)
+    for name, array in (("heads", given), ("tails", own)):
+        check_fits(array, name)
+    # The layouts follow from them.
+    return readonly(given.astype(np.int64), np.int64), readonly(own.astype(np.int64), np.int64)
 
 
 def _target_of(heads, tails, target):

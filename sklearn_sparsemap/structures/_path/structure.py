@@ -7,10 +7,11 @@ from numbers import Integral
 import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Mapping, NDArray, Sequence
+from ..._core.jit import readonly
 from ..._core.keys import as_key
 from ..._core.tables import column_names, read_arcs
-from ..._core.validation import check_positive
-from .._base import InEstimators, Structure, as_bools, as_parts, solver_in_tensors
+from ..._core.validation import check_not_masked, check_positive
+from .._base import InEstimators, Structure, as_bools, as_parts, check_fits, solver_in_tensors
 from .arcs import usable_arcs
 from .entering import ways_of_path
 from .gibbs import path_marginals
@@ -87,6 +88,7 @@ class Path(Structure):
     def __init__(self, edges: ArrayLike, source: int, target: int) -> None:
         if column_names(edges, "edges") is not None:
             edges = read_arcs(edges, "edges")
+        check_not_masked(edges, "edges")
         given = np.asarray(edges)
         if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu" or not len(given):
             raise ValueError(
@@ -100,7 +102,9 @@ class Path(Structure):
                 raise ValueError(f"{name} must be a node of the edges; got {node!r}")
         if source == target:
             raise ValueError(f"source and target are both {source}; a path has at least one edge")
-        self.edges = given.astype(np.int64)
+        check_fits(given, "edges")
+        # The arcs follow from them.
+        self.edges = readonly(given.astype(np.int64), np.int64)
         self.source = int(source)
         self.target = int(target)
         self._arcs, self.fixed_size = usable_arcs(self.edges, self.source, self.target)
