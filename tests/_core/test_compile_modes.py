@@ -264,3 +264,69 @@ def test_kernels_that_only_read_and_write_count_no_references():
         function.compile(arguments)
         code = "".join(result.library.get_llvm_str() for result in function.overloads.values())
         assert ("NRT_incref" in code or "NRT_decref" in code) is counts, function.py_func.__name__
+
+
+@kernel
+def _read_and_write(matrix, row, places, out):
+    """Use each form of an index that kernels use; return the number of elements that slices have."""
+    n = 0
+    for place in places:
+        out[0] = row[place]
+        out[-1] += matrix[place, -1 - place] + matrix[place][place]
+        matrix[place, 1] = row[-1] * 0.5
+        row[place] += place
+        for stop in places:
+            part = row[place:stop]
+            n += part.shape[0] + row[place:].shape[0] + row[:stop].size + matrix[place:stop].size
+            for value in part:
+                out[1] += value
+            for value in matrix[-1, place:stop]:
+                out[2] += value
+            rows = matrix[place:stop]
+            for i in range(rows.shape[0]):
+                out[3] += rows[i, 0] + rows[i][-1] + rows.strides[0]
+    return n
+
+
+@entry(types.int64(FLOATS_2D_OUT, FLOATS_OUT, types.Array(types.int64, 1, "C", readonly=True), FLOATS_OUT))
+def _index(matrix, row, places, out):
+    return _read_and_write(matrix, row, places, out)
+
+
+def test_indices_of_kernels_are_those_of_numpy():
+    """Negative indices count from the end, and slices end at the ends of the array."""
+    rng = np.random.default_rng(0)
+    n_compared = 0
+    for n in (3, 4, 7):
+        matrix, row, out = rng.normal(size=(n, n)), rng.normal(size=n), np.zeros(5)
+        given = [each.copy() for each in (matrix, row, out)]
+        places = np.array([*range(-n, n), 0], np.int64)
+        n_found = _index(matrix, row, places, out)
+        assert n_found == getattr(_read_and_write, "py_func", _read_and_write)(given[0], given[1], places, given[2])
+        for found, expected in zip((matrix, row, out), given):
+            assert_array_equal(found, expected)
+            n_compared += 1
+    assert n_compared == 9
+
+
+@kernel
+def _slice_lengths(row, places, lengths):
+    i = 0
+    for start in places:
+        for stop in places:
+            lengths[i] = row[start:stop].shape[0]
+            i += 1
+
+
+@entry(types.void(FLOATS_OUT, types.Array(types.int64, 1, "C", readonly=True), types.Array(types.int64, 1, "C")))
+def _lengths(row, places, lengths):
+    _slice_lengths(row, places, lengths)
+
+
+def test_slices_beyond_the_ends_are_those_of_numpy():
+    big = np.iinfo(np.int64).max
+    for n in (0, 1, 5):
+        places = np.array([*range(-n - 3, n + 4), big, -big], np.int64)
+        row, lengths = np.zeros(n), np.zeros(places.size**2, np.int64)
+        _lengths(row, places, lengths)
+        assert_array_equal(lengths, [len(row[start:stop]) for start in places for stop in places])

@@ -16,12 +16,13 @@ from numba.core.imputils import lower_constant
 from numba.core.registry import CPUDispatcher
 from numba.extending import models, register_model
 
+from . import without_timers
 from .addresses import by_address
 from .by_type import by_type as _by_type
 from .cache import PackageCache
 from .handles import CODE, FirstClass, Handle
 from .handles import AddressTable as FunctionTable
-from .references import switch_off_counts
+from .lean import write_lean_code
 
 __all__ = ["FirstClass", "FunctionTable", "by_address", "by_type", "compile_entry", "compile_kernel", "handle_of"]
 
@@ -64,21 +65,29 @@ class _Flags(Flags):
 
     __slots__ = ()
     _DEFAULTS = {name: option.default for name, option in Flags.options.items()}
+    _HASH = hash(Flags())
 
     def values(self):
         """Return all values as a dict."""
         return self._DEFAULTS | self._values
 
+    def __hash__(self):
+        return self._HASH  # of the names alone, as in Numba
+
 
 class _ArgumentCompiler(Compiler):
-    """Numba's compiler for ``njit``, with fewer reference counts, and without a wrapper that handles do not need."""
+    """Numba's compiler for ``njit``, with shorter code (lean.py), and without a wrapper that handles do not need."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        # Before the base class copies them.
+        self.state.flags.__class__ = _Flags
 
     def define_pipelines(self):
-        self.state.flags.__class__ = _Flags
         self.state.flags.no_cfunc_wrapper |= CODE == "llvm_func_name"
         pipelines = super().define_pipelines()
         # The same compiler gets the blocks of `numba.objmode`, which Python runs.
-        return pipelines if self.state.flags.force_pyobject else list(map(switch_off_counts, pipelines))
+        return pipelines if self.state.flags.force_pyobject else list(map(write_lean_code, pipelines))
 
 
 class _EntryCompiler(_ArgumentCompiler):
@@ -132,7 +141,8 @@ def compile_entry(function, signature, is_argument, options):
     dispatcher = njit(**options, pipeline_class=_ArgumentCompiler if is_argument else _EntryCompiler)(function)
     # As `cache=True` does, with the cache of this package.
     dispatcher._cache = PackageCache(function, signature, {**options, "is_argument": is_argument})
-    dispatcher.compile(signature)
+    with without_timers():
+        dispatcher.compile(signature)
     dispatcher.disable_compile()
     _set_environments(dispatcher)
     return dispatcher

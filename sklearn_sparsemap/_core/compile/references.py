@@ -6,8 +6,6 @@ stores and returns no array, and Numba has a switch for that.
 """
 
 from numba.core import ir, types
-from numba.core.compiler_machinery import AnalysisPass, register_pass
-from numba.core.typed_passes import NativeLowering
 
 from .addresses import ByAddress
 
@@ -16,23 +14,7 @@ _PARTS = {"build_tuple", "cast", "exhaust_iter", "getattr", "getitem", "phi", "s
 _Plain = ByAddress | types.Array | types.BaseTuple | types.Number | types.Boolean | types.SliceType
 
 
-@register_pass(mutates_CFG=False, analysis_only=True)
-class _SwitchOffCounts(AnalysisPass):
-    """Switch reference counts off if the function does not need them."""
-
-    _name = "switch_off_counts"
-
-    def __init__(self):
-        super().__init__()
-
-    def run_pass(self, state):
-        if not _needs_counts(state):
-            state.targetctx = state.targetctx.subtarget(enable_nrt=False)
-            vars(state.targetctx).pop("nrt", None)  # a cached attribute, which counts
-        return False
-
-
-def _needs_counts(state):
+def needs_counts(state):
     """Return whether a typed function creates, stores or returns a reference-counted object, or runs Python."""
     models, kinds = state.targetctx.data_model_manager, state.typemap
 
@@ -65,11 +47,3 @@ def _is_borrowed(value, types_of):
         return False
     makes_copy = value.op == "getitem" and isinstance(operands[-1], types.Array)
     return not makes_copy and all(isinstance(kind, _Plain) for kind in operands)
-
-
-def switch_off_counts(pipeline):
-    """Add the pass before Numba writes code; return all passes."""
-    passes = [each for each, _ in pipeline.passes]
-    pipeline.add_pass_after(_SwitchOffCounts, passes[passes.index(NativeLowering) - 1])
-    pipeline.finalize()
-    return pipeline
