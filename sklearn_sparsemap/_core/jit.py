@@ -182,7 +182,7 @@ def by_type(kernels):
 _PATIENCE = 2.0  # seconds after which the user is told which part of the package is being compiled
 # Rounds of a loop of the interpreter that take as long as compiling a byte of bytecode: measured over all entries, most
 # of which are within a factor of two.
-_ROUNDS_PER_BYTE = 9_000 if IS_LINKED else 22_500
+_ROUNDS_PER_BYTE = 7_500 if IS_LINKED else 22_500
 
 
 @lru_cache(maxsize=1)

@@ -13,10 +13,11 @@ import numpy as np
 
 from .._core.annotations import Any, ArrayLike, Iterator
 from .._core.keys import HasContent, as_key
-from .._core.validation import LARGEST_SCORE, check_numbers
+from .._core.validation import check_numbers
 from .._core.whole_rows import MAX_WHOLE
 
 _MAX_CLAUSES = 4096  # clauses of a condition; negations can have exponentially many
+_LARGEST_WEIGHT = 1e250  # of a sum; the smallest one is the inverse, beyond which sums and quotients overflow
 _MAX_RATIO = 1e9  # largest ratio of two weights, if they are not whole; beyond it, rounding loses the smaller terms
 
 
@@ -256,10 +257,10 @@ class WeightedSum:
             raise ValueError(f"the weights of a sum must be finite; got {weights.tolist()}")
         weights = weights.ravel()
         nonzero = np.abs(weights[weights != 0.0])
-        least = 1.0 / LARGEST_SCORE
-        if nonzero.size and (nonzero.min() < least or nonzero.max() > LARGEST_SCORE):
+        least = 1.0 / _LARGEST_WEIGHT
+        if nonzero.size and (nonzero.min() < least or nonzero.max() > _LARGEST_WEIGHT):
             raise ValueError(
-                f"the weights of a sum must be 0, or between {least:g} and {LARGEST_SCORE:g} in size; got "
+                f"the weights of a sum must be 0, or between {least:g} and {_LARGEST_WEIGHT:g} in size; got "
                 f"{nonzero.min():g} to {nonzero.max():g}. Multiply weights and bound by a number"
             )
         is_whole = (weights == np.rint(weights)).all()

@@ -533,7 +533,7 @@ def test_metrics_and_displays_refuse_other_columns(sets):
             call()
     with pytest.raises(ValueError, match="y_true is a table, but must be a sequence"):
         flat_accuracy_score(Y, Y)
-    with pytest.raises(ValueError, match="y is a table"):
+    with pytest.raises(ValueError, match="y_pred is a table"):
         LabelConfusionDisplay.from_predictions(Y.to_numpy().tolist(), Y)
     with pytest.raises(ValueError, match="propensity has the row 'z'"):
         propensity_scored_precision_at_k(Y, columns, 1, pd.Series({"z": 0.5, "a": 0.5, "b": 0.5}))

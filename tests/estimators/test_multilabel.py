@@ -73,11 +73,8 @@ LOSSES = "sparsemap", "hinge", "logistic"
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_estimator_checks(estimator, check, monkeypatch):
-    # Score models are compared on the first fold alone, and the network and the forest are small. This takes a third of
-    # the time.
+    # Score models are compared on the first fold alone, which takes half the time.
     replace(monkeypatch, "estimators", "_MIN_COMPARED", 0)
-    replace(monkeypatch, "estimators", "AUTO_NETWORK", Network((20,), dropout=0.3, batch_size=64))
-    forest = replace(monkeypatch, "estimators", "new_forest", lambda *sizes: forest(*sizes, n_trees=5))
     check(estimator)
 
 
