@@ -257,18 +257,18 @@ class WeightedSum:
             raise ValueError(f"the weights of a sum must be finite; got {weights.tolist()}")
         weights = weights.ravel()
         nonzero = np.abs(weights[weights != 0.0])
-        least = 1.0 / _LARGEST_WEIGHT
-        if nonzero.size and (nonzero.min() < least or nonzero.max() > _LARGEST_WEIGHT):
-            raise ValueError(
-                f"the weights of a sum must be 0, or between {least:g} and {_LARGEST_WEIGHT:g} in size; got "
-                f"{nonzero.min():g} to {nonzero.max():g}. Multiply weights and bound by a number"
-            )
         is_whole = (weights == np.rint(weights)).all()
         is_exact = is_whole and np.abs(weights).max(initial=0.0) <= MAX_WHOLE
         if nonzero.size and nonzero.max() > _MAX_RATIO * nonzero.min() and not is_exact:
             raise ValueError(
                 f"the weights of a sum differ by more than {_MAX_RATIO:g} times ({nonzero.min():g} to "
                 f"{nonzero.max():g}); set those that do not matter to 0, or use whole numbers up to 2**53"
+            )
+        least = 1.0 / _LARGEST_WEIGHT
+        if nonzero.size and (nonzero.min() < least or nonzero.max() > _LARGEST_WEIGHT):
+            raise ValueError(
+                f"the weights of a sum must be 0, or between {least:g} and {_LARGEST_WEIGHT:g} in size; got "
+                f"{nonzero.min():g} to {nonzero.max():g}. Multiply weights and bound by a number"
             )
         flipped = weights < 0.0
         self.literals = Variables(literals._graph, literals.indices, literals.negated ^ flipped)
