@@ -259,7 +259,7 @@ class WeightedSum:
         nonzero = np.abs(weights[weights != 0.0])
         is_whole = (weights == np.rint(weights)).all()
         is_exact = is_whole and np.abs(weights).max(initial=0.0) <= MAX_WHOLE
-        if nonzero.size and nonzero.max() > _MAX_RATIO * nonzero.min() and not is_exact:
+        if nonzero.size and nonzero.max() / _MAX_RATIO > nonzero.min() and not is_exact:
             raise ValueError(
                 f"the weights of a sum differ by more than {_MAX_RATIO:g} times ({nonzero.min():g} to "
                 f"{nonzero.max():g}); set those that do not matter to 0, or use whole numbers up to 2**53"
