@@ -64,6 +64,8 @@ PLAN = (
         r"mean of 10.*(example F1|whole sets|mAP|log loss|CPU)", 400),
     Run("decisions.py --only path --seeds 3", r"path", 300),
     Run("token_dicts.py", r"features of a tutorial.*as in its tutorial", 250),
+    Run("compile.py", r"first use \|", 60),
+    Run("compile.py --alone", r"first use alone \|", 60),
     Run("crf.py --sentences 1000 --jobs 1", r"1,000 .*(span F1|CPU)", 60),
     Run("score_models.py --part one", r"", 300),
     Run("structures.py", r"time warping|isotonic", 120),
@@ -101,7 +103,6 @@ PLAN = (
     Run("exactness.py --n 4000", r"", 200),
     Run("exactness_large.py --conic --problems 110", r"clarabel", 60),
     Run("paper_claims.py --only backward", r"backward passes", 60),
-    Run("compile.py", r"first use \|", 150),
 )  # fmt: skip
 
 
