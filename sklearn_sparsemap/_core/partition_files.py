@@ -65,9 +65,9 @@ def save_partition(path: str | PathLike[str], X: Any, y: Any) -> None:
             "y is a table, and files hold no names of its columns; pass y.to_numpy(), and the names as the argument "
             "classes of fit_partitions"
         )
-    X = X.to_numpy() if hasattr(X, "to_numpy") else X
-    y = y.to_numpy() if hasattr(y, "to_numpy") else y
-    if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype.hasobject):
+    X = np.asarray(X) if hasattr(X, "to_numpy") else X
+    y = np.asarray(y) if hasattr(y, "to_numpy") else y
+    if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype.hasobject and X.ndim == 1):
         X = RaggedArray.from_list(X)
     n_samples = X.shape[0]
     n_targets = y.shape[0] if hasattr(y, "shape") else len(y)

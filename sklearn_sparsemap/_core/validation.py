@@ -330,7 +330,7 @@ def check_names_of_features(estimator, X, *, reset):
     Raises
     ------
     ValueError
-        If columns differ between samples, or from those of the fit.
+        If the columns of the first sample differ from those of the fit. `check_samples` compares the samples.
     """
     if isinstance(X, np.ndarray):
         X = X.ravel() if X.dtype == object else ()

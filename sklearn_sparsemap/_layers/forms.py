@@ -57,7 +57,7 @@ def check_options(temperature, tol, max_iter, n_jobs):
     if not is_array(temperature):
         check_positive("temperature", temperature)
         if temperature < 1.0 / LARGEST_SCORE:
-            # Quotients of scores would overflow to -inf, which forbids.
+            # Quotients of scores would overflow to -inf, which forbids parts.
             raise ValueError(f"temperature must be at least {1.0 / LARGEST_SCORE:g}; got {temperature!r}")
     check_positive("tol", tol)
     if max_iter is not None:

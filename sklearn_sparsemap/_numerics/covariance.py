@@ -31,7 +31,7 @@ def derivative_of_marginals(oracle, scores, additional, dims, sizes, direction, 
     scores, additional, dims, sizes : arrays
         The problem, which allows some structure.
     direction : array of shape (n_parts + n_additional,)
-        It is set to zero in parts that have no probability. With NaN in it, all slopes are NaN.
+        It is set to zero in parts that have no probability. With NaN in another part, all slopes are NaN.
     marginals : array of shape (n_parts + n_additional,)
         Marginals and additional marginals.
 
@@ -43,11 +43,11 @@ def derivative_of_marginals(oracle, scores, additional, dims, sizes, direction, 
     slopes = new_constants(n_parts + n_additional, 0.0)
     largest, largest_additional = 0.0, 0.0
     for j in range(n_parts + n_additional):
-        if np.isnan(direction[j]):
-            # A maximum drops it.
-            return new_constants(n_parts + n_additional, np.nan)
         if marginals[j] == 0.0:
             direction[j] = 0.0
+        if np.isnan(direction[j]):
+            # The largest entries below ignore NaN.
+            return new_constants(n_parts + n_additional, np.nan)
         if j < n_parts:
             largest = max(largest, abs(direction[j]))
         else:

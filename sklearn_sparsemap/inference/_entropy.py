@@ -50,8 +50,8 @@ def entropy(structure: Structure, scores: Any, *, n_jobs: int | None = None, **a
         The entropy.
     gradient : dict of str -> ndarray
         Gradients with respect to ``"scores"`` and to each given additional score. It is minus the covariance of the
-        parts with the score, with a relative error of about 1e-10. For a list of samples, a list of pairs (value,
-        gradient) is returned.
+        parts with the score, with an error of about 1e-10 of its largest entry. For a list of samples, a list of
+        pairs (value, gradient) is returned.
 
     Raises
     ------

@@ -58,7 +58,7 @@ def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None 
     # Python iterates tables by columns.
     y_true, y_pred = (y.to_numpy() if hasattr(y, "columns") else y for y in (y_true, y_pred))
     y_true, y_pred = (
-        _check_indicator(y, name).toarray().astype(bool) if sparse.issparse(y) else y
+        _check_indicator(y, name).astype(bool).toarray() if sparse.issparse(y) else y
         for name, y in (("y_true", y_true), ("y_pred", y_pred))
     )
     for name, y in (("y_true", y_true), ("y_pred", y_pred)):

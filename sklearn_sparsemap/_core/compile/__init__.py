@@ -21,7 +21,7 @@ LOCKS = lib._lock._lock, global_compiler_lock._lock
 
 @contextmanager
 def without_timers():
-    """Within this context Numba does not time each call of LLVM, which took 3 % of the compilation time."""
+    """Within this context Numba does not time calls of LLVM in this process, which took 3 % of the compilation time."""
     callbacks = lib._lock._cblist
     # With the lock, so that no thread is between the start and the end of a call.
     with lib._lock._lock:

@@ -1,4 +1,4 @@
-"""Shorter intermediate code for what kernels do most: elements, rows and slices of arrays, variables, and counts.
+"""Shorter intermediate code for what kernels do most: parts of arrays, variables, and reference counts.
 
 Numba copies an array's seven fields to the stack at each use of an element, row or slice, and handles slices of any
 step by branches. It reads all fields of an array to count one reference, and clears each variable that it no longer
@@ -55,11 +55,11 @@ class _Context(CPUContext):
 
     def get_getattr(self, typ, attr):
         """Return the function that writes the code of an attribute."""
-        return _shape if attr == "shape" and isinstance(typ, types.Array) else super().get_getattr(typ, attr)
+        return _shape if attr == "shape" and type(typ) is types.Array else super().get_getattr(typ, attr)
 
 
 class _Lower(Lower):
-    """Numba's writer of code, which neither clears variables that hold no references nor copies such arguments."""
+    """Numba's writer of code, which does not clear variables without references, and does not copy such arguments."""
 
     def pre_lower(self):
         """Count the assignments to each variable."""
@@ -76,7 +76,7 @@ class _Lower(Lower):
         """Write code that stores a variable."""
         if name in self._singly_assigned_vars or self._is_counted(name):
             super().storevar(value, name, argidx)
-        elif argidx is not None and self._n_assigned[name] == 1:
+        elif argidx is not None and self._n_assigned[name] == 1 and self.generator_info is None:
             self._arguments[name] = value
         else:
             self._alloca_var(name, self.typeof(name))
@@ -100,7 +100,7 @@ class _LeanLowering(NativeLowering):
     _name = "lean_lowering"
 
     def run_pass(self, state):
-        context = state.targetctx.subtarget(enable_nrt=needs_counts(state))
+        context = state.targetctx.subtarget(enable_nrt=state.targetctx.enable_nrt and needs_counts(state))
         context.__class__ = _Context
         vars(context).pop("nrt", None)  # a cached attribute
         state.targetctx = context
@@ -129,7 +129,7 @@ def _kinds(index_type):
 def _is_simple(signature):
     """Tell whether an operation reads or writes an element, or reads a contiguous view, of a C-contiguous array."""
     array, index = signature.args[:2]
-    if not (isinstance(array, types.Array) and array.layout == "C" and array.aligned):
+    if not (type(array) is types.Array and array.layout == "C" and array.aligned):
         return False
     if not isinstance(array.dtype, types.Number | types.Boolean):
         return False

@@ -406,23 +406,23 @@ def check_target(y, remedy):
     if isinstance(y, np.ndarray) and y.dtype != object:
         return
     labels = plain_list(y)
-    unlabelled = next((i for i, label in enumerate(labels) if label is None), None)
-    if unlabelled is not None:
+    kinds = set(map(type, labels))
+    if type(None) in kinds:
+        unlabelled = next(i for i, label in enumerate(labels) if label is None)
         raise SampleError("y", unlabelled, " is None; leave out samples without a label")
-    several = [i for i, label in enumerate(labels) if isinstance(label, set | frozenset)]
-    if not several and not _is_rectangular(labels):
+    several = []
+    if any(issubclass(kind, set | frozenset) for kind in kinds):
+        several = [i for i, label in enumerate(labels) if isinstance(label, set | frozenset)]
+    elif any(issubclass(kind, list | tuple | np.ndarray) for kind in kinds) and not _is_rectangular(labels):
         several = [i for i, label in enumerate(labels) if isinstance(label, list | tuple | np.ndarray)]
     if several:
         i = several[0]
         raise SampleError("y", i, f" is {quoted(labels[i])}, a legacy multi-label representation; {remedy}")
     with suppress(TypeError):
         check_no_missing(labels)
-    kinds = dict.fromkeys(map(type, labels))
-    others = [kind.__name__ for kind in kinds if not issubclass(kind, str)]
+    others = sorted(kind.__name__ for kind in kinds if not issubclass(kind, str))
     if others and len(others) < len(kinds):
-        raise ValueError(
-            f"y has labels of type str and of type {others[0]}, which NumPy would convert to text; write all as str"
-        )
+        raise ValueError(f"y has labels of type str and of type {others[0]}; give all labels one type")
 
 
 def _is_rectangular(labels):

@@ -201,12 +201,13 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
 
     def _take(self, transformer, rows):
         """Store a fitted transformer, and the number of its columns: for names, and for samples without rows."""
-        names = _names_out(transformer)
-        if names is not None:
-            self._n_columns = len(names)
-        elif hasattr(transformer, "transform"):
-            # All rows, because a transformer may refuse a few of them.
-            self._n_columns = _n_columns_of(transformer.transform(rows.values))
+        if hasattr(transformer, "transform"):
+            try:
+                made = transformer.transform(rows.values[:1])
+            except ValueError:
+                # Some transformers refuse a single row.
+                made = transformer.transform(rows.values)
+            self._n_columns = _n_columns_of(made)
         self.transformer_ = transformer
         return self
 

@@ -226,10 +226,12 @@ class OutOfFoldScores(MetaEstimatorMixin, RaggedTransformer, auto_wrap_output_ke
         """Return the rows of samples: `_SequenceRows` or `_FlatRows`."""
         if not isinstance(X, Sized) and hasattr(X, "__array__"):
             X = np.asarray(X)
-        if hasattr(X, "iloc") and X.ndim == 1:
+        index = X.index if hasattr(X, "iloc") else None
+        if index is not None and X.ndim == 1:
             # By position: the index of a Series need not begin with 0.
             X = X.tolist()
         rows = _SequenceRows(X) if _are_sequences(X) else _FlatRows(X)
+        rows.index = index
         if y is not None:
             check_consistent_length(rows.indptr[:-1], y)
         if hasattr(rows.values, "shape"):
@@ -273,8 +275,7 @@ class OutOfFoldScores(MetaEstimatorMixin, RaggedTransformer, auto_wrap_output_ke
             import pandas as pd
 
             make = pd.DataFrame.sparse.from_spmatrix if sparse.issparse(values) else pd.DataFrame
-            index = rows.values.index if hasattr(rows.values, "iloc") else None
-            return make(values, index=index, columns=names)
+            return make(values, index=rows.index, columns=names)
         import polars as pl
 
         return pl.DataFrame(values, schema=names)
