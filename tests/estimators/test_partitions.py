@@ -82,6 +82,8 @@ def test_series_are_saved_and_objects_are_refused(tmp_path):
         assert load_partition(path)[1].tolist() == ["a", "b"]
     with pytest.raises(ValueError, match="X holds objects, and files hold numbers only"):
         save_partition(path, pd.DataFrame({"a": ["x", 1]}), [0, 1])
+    with pytest.raises(ValueError, match="X holds objects, and files hold numbers only"):
+        save_partition(path, pd.DataFrame({"a": pd.array([1, 2], "Int64"), "b": ["u", "v"]}), [0, 1])
     with pytest.raises(ValueError, match="y is a table, and files hold no names of its columns"):
         save_partition(path, np.eye(2), pd.DataFrame({"jazz": [0, 1]}))
     assert load_partition(path)[1].tolist() == ["a", "b"]

@@ -765,6 +765,20 @@ def test_gradients_that_are_tiny_or_missing_stay_so():
             assert (found[0].abs() < 1e-300).all() if factor == 1e-320 else found[0].isnan().any(), name
 
 
+def test_gradients_of_forbidden_parts_do_not_matter():
+    # As 0 * log(0) gives in networks.
+    scores = torch.tensor([[[0.3, -torch.inf], [0.1, 0.4]]], requires_grad=True, dtype=torch.float64)
+    crf = FenchelYoungLoss(LinearChain(), "crf")
+    y = torch.tensor([[0, 1]])
+    (residuals,) = torch.autograd.grad(crf(scores, y), scores, create_graph=True)
+    found = []
+    for own in (0.0, torch.nan):
+        upstream = torch.tensor([[[1.0, own], [0.0, 2.0]]], dtype=torch.float64)
+        found.append(torch.autograd.grad(residuals, scores, upstream, retain_graph=True)[0])
+    assert found[0].abs().max() > 0.1
+    assert torch.equal(*found)
+
+
 def test_a_cost_of_labels_enters_the_loss():
     cost = [[0.0, 1.0, 3.0], [2.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
     case = CASES["chain"]
