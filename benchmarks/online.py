@@ -83,7 +83,8 @@ def take_apart(X, y, n_epochs):
     started = process_time()
     columns = DuplicateColumns(X.values)
     seconds = {"equal columns, once": process_time() - started}
-    model = LinearModel.zeros(len(columns.multiplicity), len(classes), task.n_additional, sparse_coef=True)
+    sizes = len(columns.multiplicity), len(classes), task.n_additional
+    model = LinearModel.zeros(*sizes, sparse_coef=True, dtype=X.values.dtype)
     estimator._begin(structure, classes)
     optimizer = new_optimizer(estimator, model, columns)
     rng, order = np.random.default_rng(0), np.arange(len(X))
